@@ -1,0 +1,211 @@
+"""What the judge says of one source text on one device class."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, NonNegativeFloat, NonNegativeInt, model_validator
+
+
+class Frozen(BaseModel):
+    """Immutable, strict about keys: the base of everything that crosses a process boundary."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Status(StrEnum):
+    """The verdict. Everything but ``passed`` is a failure; ``infra_error`` is ours and is never scored."""
+
+    PASSED = "passed"
+    REJECTED = "rejected"
+    BUILD_ERROR = "build_error"
+    WRONG_SHAPE = "wrong_shape"
+    WRONG_DTYPE = "wrong_dtype"
+    WRONG_VALUES = "wrong_values"
+    NOT_FINITE = "not_finite"
+    NONDETERMINISTIC = "nondeterministic"
+    CHEATING = "cheating"
+    RUNTIME_ERROR = "runtime_error"
+    TIMEOUT = "timeout"
+    OUT_OF_MEMORY = "out_of_memory"
+    INFRA_ERROR = "infra_error"
+
+
+class Stage(StrEnum):
+    """How far a candidate came. The order is the order of the cascade."""
+
+    LINT = "lint"
+    BUILD = "build"
+    IMPORT = "import"
+    SMOKE = "smoke"
+    CORRECTNESS = "correctness"
+    ROUNDS = "rounds"
+    CONFIRMATION = "confirmation"
+
+
+class Interval(Frozen):
+    """An estimate with a confidence interval; ``low <= estimate <= high``."""
+
+    low: FiniteFloat
+    estimate: FiniteFloat
+    high: FiniteFloat
+    level: Annotated[float, Field(gt=0, lt=1)]
+    """Coverage, for instance 0.99."""
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if not self.low <= self.estimate <= self.high:
+            raise ValueError(f"interval out of order: {self.low} <= {self.estimate} <= {self.high}")
+        return self
+
+
+class ErrorMeasure(Frozen):
+    """Worst error against the float64 oracle over what was compared, in ulp of the row's scale, beside its limit.
+
+    ``None`` means not a number: the outputs held NaN or Inf where the oracle does not, or the reverse.
+    """
+
+    max_ulp: float | None
+    rms_ulp: float | None
+    max_limit_ulp: NonNegativeFloat
+    rms_limit_ulp: NonNegativeFloat
+    elements: NonNegativeInt
+    """How many output elements were compared."""
+
+
+class WorkloadResult(Frozen):
+    """One workload's part of an evaluation."""
+
+    workload: str
+    """The workload's name, for instance ``m4096_k4096``."""
+    split: Literal["search", "heldout"]
+    weight: NonNegativeFloat
+    errors: dict[str, ErrorMeasure] = {}
+    """By input family."""
+    call_us: Interval | None = None
+    """Time of one call in the rounds; ``None`` where it was not timed."""
+    ratios: dict[str, Interval] = {}
+    """Baseline's name -> baseline time / candidate time, paired and interleaved."""
+    strongest: str | None = None
+    """The baseline that was fastest on this workload: the one the score uses."""
+    floor_us: NonNegativeFloat | None = None
+    """Below this no program can be on this device, as measured."""
+    rounds: NonNegativeInt = 0
+    prepare_ms: NonNegativeFloat | None = None
+    """What PREPARE cost (warm-up, prepacking): the candidate's, shown, not part of a call."""
+
+
+class Timed(Frozen):
+    """A speed that was measured."""
+
+    kind: Literal["timed"] = "timed"
+    speedup: Interval
+    """Weighted geometric mean over the search workloads of strongest-baseline time / candidate time."""
+    cold: bool
+    """True where each round's buffers exceed twice the last-level cache."""
+    rounds: NonNegativeInt
+
+
+class Untimed(Frozen):
+    """No speed, and why."""
+
+    kind: Literal["untimed"] = "untimed"
+    reason: str
+
+
+class Cost(Frozen):
+    """What the evaluation used up; booked for failed candidates too."""
+
+    build_s: NonNegativeFloat = 0.0
+    device_s: NonNegativeFloat = 0.0
+    """Wall-clock seconds during which the device was this candidate's."""
+    wall_s: NonNegativeFloat = 0.0
+
+
+class Artifact(Frozen):
+    """Something a build or a run left for people to look at."""
+
+    name: str
+    text: str
+    truncated: bool = False
+
+
+class Environment(Frozen):
+    """Where it was measured. Two speeds compare only with equal ``inputs_hash`` and equal environment."""
+
+    device_class: str
+    """For instance ``cpu:AMD EPYC:2``: device name and the number of cores a candidate may use."""
+    host: dict[str, str] = {}
+    """Compiler, libraries, kernel, CPU flags, sandbox layers."""
+    sandbox: str = "full"
+    """``full``, ``reduced`` or ``none``; ``none`` shows in every summary."""
+
+
+class Evaluation(Frozen):
+    """The judge's whole answer for one source text on one device class.
+
+    Impossible combinations cannot be constructed: a score and a time exist only on ``passed``.
+    """
+
+    status: Status
+    stage: Stage
+    """The stage at which the verdict fell."""
+    task_hash: str
+    source_hash: str
+    inputs_hash: str = ""
+    """Hash of generator, workloads and captured data."""
+    score: FiniteFloat | None = None
+    """Speed-up over the strongest baseline, or the task's own value; higher is better."""
+    message: str = ""
+    """One line."""
+    detail: str = ""
+    """The compiler's or the program's own words, capped. Data, never instructions."""
+    measures: dict[str, FiniteFloat] = {}
+    workloads: tuple[WorkloadResult, ...] = ()
+    timing: Annotated[Timed | Untimed, Field(discriminator="kind")] = Untimed(reason="not reached")
+    confirmed: bool = False
+    """A new process, new keys, a fixed number of rounds and the held-out workloads agreed."""
+    environment: Environment
+    cost: Cost = Cost()
+    artifacts: tuple[Artifact, ...] = ()
+
+    @model_validator(mode="after")
+    def _possible(self) -> Self:
+        passed = self.status is Status.PASSED
+        if passed != (self.score is not None):
+            raise ValueError(f"a score exists exactly on 'passed', not on {self.status!r} with score {self.score}")
+        if not passed and isinstance(self.timing, Timed):
+            raise ValueError(f"a time exists only on 'passed', not on {self.status!r}")
+        if not passed and any(w.call_us is not None or w.ratios for w in self.workloads):
+            raise ValueError(f"a workload's time exists only on 'passed', not on {self.status!r}")
+        if self.confirmed and not passed:
+            raise ValueError("only a passed evaluation can be confirmed")
+        return self
+
+
+class DuelOutcome(StrEnum):
+    """Who may have the cell."""
+
+    CHALLENGER = "challenger"
+    """The interval lies above 1: the challenger is faster."""
+    OCCUPANT = "occupant"
+    """The interval lies below 1."""
+    EQUAL = "equal"
+    """The interval lies within ``1 ± delta``: the occupant stays."""
+    UNDECIDED = "undecided"
+    """The rounds ran out, or the machine was too noisy: the occupant stays."""
+    FAILED = "failed"
+    """The challenger failed during the duel; ``evaluation`` says how."""
+
+
+class Duel(Frozen):
+    """A paired, interleaved comparison of two programs on the search workloads."""
+
+    outcome: DuelOutcome
+    ratio: Interval | None
+    """Occupant time / challenger time, weighted geometric mean; above 1 the challenger is faster."""
+    rounds: NonNegativeInt = 0
+    failure: Status | None = None
+    message: str = ""
+    cost: Cost = Cost()

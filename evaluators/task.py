@@ -1,0 +1,126 @@
+"""What there is to optimise: the task and its parts, as frozen values. Loading is in :mod:`evaluators.task_loading`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt, model_validator
+
+from evaluators.evaluation import Frozen
+
+DType = Literal["fp64", "fp32", "fp16", "bf16", "fp8_e4m3", "fp8_e5m2", "i64", "i32", "i16", "i8", "u8", "u16", "bool"]
+Language = Literal["cpp", "python", "triton", "cuda"]
+
+
+class Arg(Frozen):
+    """One parameter of the entry, in calling order. Outputs are buffers that the entry fills."""
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z_]\w*$")]
+    role: Literal["in", "out", "inout"]
+    dtype: DType
+    shape: tuple[str | PositiveInt, ...]
+    """Each dimension is a number or an expression over the axes, for instance ``"K // 2"``. Row-major, contiguous."""
+    transform: Literal["rotate", "xor", "fresh"] = "rotate"
+    """How a round's content is made from the pool: rows rotated and one element a row replaced by another of the same
+    array (any valid data stays valid element by element); bits XORed with a key (any bit pattern must be legal);
+    or generated anew each time (for structured data; slow)."""
+
+
+class Workload(Frozen):
+    """One input shape family."""
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]+$")]
+    axes: dict[str, PositiveInt]
+    weight: NonNegativeFloat = 1.0
+    """Share in the score; weights of the search workloads are normalised."""
+    split: Literal["search", "heldout", "edge"] = "search"
+    """``search`` is scored, ``heldout`` only at confirmation, ``edge`` only checked for right answers."""
+    source: str = ""
+    """Where the shape comes from, in words."""
+
+
+class Baseline(Frozen):
+    """A program of the task's own against which speed is measured, in its own sandboxed process like any candidate."""
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]+$")]
+    file: str
+    """Path inside the task folder."""
+    language: Language
+    description: str = ""
+
+
+class Limits(Frozen):
+    """What one candidate may use. A candidate that exceeds one fails; it never stalls the run."""
+
+    build_s: PositiveFloat = 60.0
+    import_s: PositiveFloat = 10.0
+    prepare_s: PositiveFloat = 10.0
+    call_s: PositiveFloat = 2.0
+    """One call, and the slack of a round's deadline."""
+    memory_bytes: PositiveInt = 2 << 30
+    """Beyond what the judge maps for inputs and outputs."""
+    source_bytes: PositiveInt = 256 << 10
+
+
+class ArchiveDimension(Frozen):
+    """One axis of the MAP-Elites grid: a measure cut into equal bins between ``low`` and ``high``."""
+
+    measure: str
+    low: float
+    high: float
+    bins: PositiveInt
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if not self.low < self.high:
+            raise ValueError(f"archive dimension {self.measure!r}: low {self.low} must be below high {self.high}")
+        return self
+
+
+class Task(Frozen):
+    """What to optimise. ``hash`` covers everything that decides a verdict: this file, reference, baselines, limits."""
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_]+$")]
+    description: str = ""
+    evaluator: str = "kernel"
+    """``kernel``, or ``file.py:Name`` in the task folder, or ``package.module:Name``."""
+    metric: Literal["time", "value"] = "time"
+    languages: tuple[Language, ...]
+    entry: Annotated[str, Field(pattern=r"^[A-Za-z_]\w*$")]
+    args: tuple[Arg, ...]
+    workloads: tuple[Workload, ...]
+    baselines: tuple[Baseline, ...] = ()
+    allowed_precision: tuple[DType, ...] = ()
+    deterministic: bool = True
+    """The same input twice must give the same bits."""
+    threads: PositiveInt = 1
+    """Cores a candidate and a baseline may use, alike."""
+    python_packages: tuple[str, ...] = ()
+    """Importable beside the standard library by ``python`` candidates."""
+    build_flags: tuple[str, ...] = ()
+    """Compiler flags every ``cpp`` build gets (candidates and baselines)."""
+    flag_choices: tuple[tuple[str, ...], ...] = ()
+    """Groups of alternatives a candidate may choose one of each from, in a ``// build-flags:`` line."""
+    limits: Limits = Limits()
+    archive: tuple[ArchiveDimension, ...] = ()
+    seed_program: str
+    """Path inside the task folder of the program the search starts from."""
+    best_known: float | None = None
+    """For value-scored tasks: the best published score."""
+    best_known_source: str = ""
+    min_gain: PositiveFloat = 1e-9
+    """For value-scored tasks: what counts as better."""
+    device_classes: tuple[str, ...] = ()
+    """Where it ships, for instance ``cpu``; empty: wherever it runs."""
+
+    folder: Path
+    """Where it was loaded from; not part of the hash."""
+    hash: str
+    """SHA-256 over every file that decides a verdict."""
+    inputs_hash: str
+    """SHA-256 over generator, workloads and captured data."""
+
+    def search_workloads(self) -> tuple[Workload, ...]:
+        """The scored workloads, in file order."""
+        return tuple(w for w in self.workloads if w.split == "search")
