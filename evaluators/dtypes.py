@@ -123,10 +123,12 @@ def _fp8_values(dtype: DType) -> npt.NDArray[np.float32]:
     exponent = (bits >> fraction_bits) & ((1 << (7 - fraction_bits)) - 1)
     fraction = bits & ((1 << fraction_bits) - 1)
     significand = np.where(exponent == 0, fraction, fraction + (1 << fraction_bits))
-    magnitude = np.ldexp(significand.astype(np.float64), np.maximum(exponent, 1) - 1 + info.min_exponent - fraction_bits)
-    magnitude[magnitude > info.largest] = np.nan
+    power = np.maximum(exponent, 1) - 1 + info.min_exponent - fraction_bits
+    magnitude = np.ldexp(significand.astype(np.float64), power)
+    special = magnitude > info.largest
+    magnitude[special] = np.nan
     if info.has_inf:
-        magnitude[(magnitude != magnitude) & (fraction == 0)] = np.inf
+        magnitude[special & (fraction == 0)] = np.inf
     return np.where(bits < 128, magnitude, -magnitude).astype(np.float32)
 
 
