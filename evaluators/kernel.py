@@ -22,8 +22,8 @@ from evaluators.report import Subject, failed_evaluation, passed_evaluation
 from evaluators.rounds import PairedTimes
 from evaluators.scoring import ALPHA, combined_log_ratios, normalised_weights, relative_half_width
 from evaluators.task import Language, Workload
-from evaluators.zygote.client import Zygote
 from evaluators.trail import Trail
+from evaluators.zygote.client import Zygote
 
 FIRST_LOOK = least_rounds(ALPHA)
 LOOK_EVERY = 5
@@ -58,9 +58,7 @@ class KernelJudge:
         """Measure the baselines on the search workloads. Raises ``TaskError`` where one fails."""
         with self._device.held():
             for workload in self._task.search_workloads():
-                self.calibrations[workload.name] = calibrate(
-                    self._bench, self._arena, workload, self._task.languages
-                )
+                self.calibrations[workload.name] = calibrate(self._bench, self._arena, workload, self._task.languages)
 
     def evaluate(self, source: str, language: Language) -> Evaluation:
         """The cascade: lint, build, smoke, correctness, rounds against the strongest baseline of each workload."""
