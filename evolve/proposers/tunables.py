@@ -118,7 +118,8 @@ class Tunables:
         picked = [values.get(t.name, t.value) for t in self.flags]
         if picked == [t.value for t in self.flags]:
             return written
-        return _write_flags(written, picked)
+        default = picked == [t.choices[0] for t in self.flags]
+        return _write_flags(written, None if default else flags_comment(picked))
 
     def _write(self, values: Mapping[str, str]) -> str:
         parts: list[str] = []
@@ -205,15 +206,14 @@ def _flag_tunables(
     return tuple(Tunable(f"build_flags_{n}", tuple(group), value, -1) for n, (group, value) in enumerate(groups, 1))
 
 
-def _write_flags(source: str, picked: Sequence[str]) -> str:
+def _write_flags(source: str, comment: str | None) -> str:
+    """The source with this build-flags line, or without one: where there was one, or else in the first region."""
     lines = source.split("\n")
-    ending = "\r" if lines[0].endswith("\r") else ""
     number = flags_line(source)
-    if number is not None:
-        lines[number - 1] = flags_comment(picked) + ending
-    else:
-        blocks = evolve_blocks(source)
-        lines.insert(blocks[0].start_line if blocks else 0, flags_comment(picked) + ending)
+    blocks = evolve_blocks(source)
+    index = number - 1 if number is not None else blocks[0].start_line if blocks else 0
+    ending = "\r" if lines[0].endswith("\r") else ""
+    lines[index : index + (number is not None)] = [comment + ending] if comment is not None else []
     return "\n".join(lines)
 
 

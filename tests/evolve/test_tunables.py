@@ -94,9 +94,11 @@ def test_flags_are_written_inside_the_first_region():
     changed = found.substitute({"build_flags_2": "-funroll-loops"})
     assert build_flags(changed, FLAGS) == ("-O3", "-funroll-loops")
     assert check_blocks(CPP, changed) is None
-    back = find_tunables(changed, "cpp", FLAGS).substitute({"build_flags_2": "", "build_flags_1": "-O2"})
-    assert back.count("build-flags:") == 1
-    assert build_flags(back, FLAGS) == ("-O2",)
+    again = find_tunables(changed, "cpp", FLAGS)
+    other = again.substitute({"build_flags_2": "", "build_flags_1": "-O2"})
+    assert other.count("build-flags:") == 1
+    assert build_flags(other, FLAGS) == ("-O2",)
+    assert again.substitute({"build_flags_2": ""}) == CPP
 
 
 def test_a_flags_line_outside_the_regions_is_left_alone():
