@@ -6,7 +6,7 @@ observations give the same point, also after a crash. Optuna is imported on firs
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -31,10 +31,8 @@ class Observation:
     """``None`` where it failed: worse than any score."""
 
 
-def suggest(
-    space: Sequence[Tunable], observations: Sequence[Observation], seed: int, count: int
-) -> list[dict[str, str]]:
-    """``count`` promising combinations, the first one to be preferred; they may repeat and may be known already."""
+def suggest(space: Sequence[Tunable], observations: Sequence[Observation], seed: int) -> Iterator[dict[str, str]]:
+    """Promising combinations without end, the first one to be preferred; they may repeat and may be known already."""
     import optuna  # noqa: PLC0415
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
@@ -43,7 +41,8 @@ def suggest(
     distributions = {tunable.name: _distribution(tunable) for tunable in space}
     for observation in _kept(observations):
         study.add_trial(_trial(observation, space, distributions))
-    return [_written(study.ask(distributions).params, space) for _ in range(count)]
+    while True:
+        yield _written(study.ask(distributions).params, space)
 
 
 def _kept(observations: Sequence[Observation]) -> list[Observation]:

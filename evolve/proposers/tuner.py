@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 
 import numpy as np
 from pydantic import Field
@@ -94,7 +95,7 @@ class Tuner:
         legal = [
             o for o in self._observed(parent.structure, context) if all(o.values[t.name] in t.choices for t in space)
         ]
-        for values in suggest(space, legal, int(rng.integers(2**32)), _SUGGESTIONS):
+        for values in islice(suggest(space, legal, int(rng.integers(2**32))), _SUGGESTIONS):
             yield "tune", {**parent.values, **values}, own
         for values in _walk(parent, rng):
             yield "tune", values, own
@@ -121,7 +122,7 @@ class Tuner:
 
 
 def _observation(program: Program, tunables: Tunables) -> Observation | None:
-    evaluation = program.evaluation
+    evaluation = program.verdict
     if evaluation is None or evaluation.status is Status.INFRA_ERROR:
         return None
     return Observation(program.number, tunables.values, evaluation.score)
