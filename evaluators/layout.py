@@ -1,0 +1,111 @@
+"""Where each argument of each slot lies in the shared buffers. Computed by the judge, read by the runner."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from math import prod
+
+import numpy as np
+import numpy.typing as npt
+
+ALIGNMENT = 64
+"""Every argument starts on a multiple of this many bytes: part of the task contract."""
+GUARD_BYTES = 256
+"""Bytes before and after each writable argument whose content must not change."""
+
+NUMPY_DTYPES: dict[str, npt.DTypeLike] = {
+    "fp64": np.float64,
+    "fp32": np.float32,
+    "fp16": np.float16,
+    "i64": np.int64,
+    "i32": np.int32,
+    "i16": np.int16,
+    "i8": np.int8,
+    "u8": np.uint8,
+    "u16": np.uint16,
+    "bool": np.bool_,
+}
+
+
+@dataclass(frozen=True)
+class ArgPlace:
+    """One argument inside a slot."""
+
+    name: str
+    writable: bool
+    dtype: str
+    shape: tuple[int, ...]
+    offset: int
+    """Bytes from the start of the slot, in the input or the output buffer."""
+    nbytes: int
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The slots of one workload."""
+
+    workload: str
+    scalars: tuple[int, ...]
+    """The axes' values in calling order."""
+    places: tuple[ArgPlace, ...]
+    input_stride: int
+    output_stride: int
+    slots: int
+
+    @property
+    def input_bytes(self) -> int:
+        """Size of all slots' read-only part."""
+        return self.input_stride * self.slots
+
+    @property
+    def output_bytes(self) -> int:
+        """Size of all slots' writable part, guards included."""
+        return self.output_stride * self.slots
+
+    def to_json(self) -> dict[str, object]:
+        """What a PREPARE frame carries."""
+        return asdict(self)
+
+    @staticmethod
+    def from_json(data: dict[str, object]) -> Layout:
+        """The reverse of :meth:`to_json`."""
+        places = tuple(ArgPlace(**{**p, "shape": tuple(p["shape"])}) for p in data["places"])  # type: ignore[attr-defined]
+        scalars = tuple(data["scalars"])  # type: ignore[arg-type]
+        return Layout(**{**data, "places": places, "scalars": scalars})  # type: ignore[arg-type]
+
+
+def _aligned(offset: int) -> int:
+    return -(-offset // ALIGNMENT) * ALIGNMENT
+
+
+def plan(
+    workload: str,
+    scalars: tuple[int, ...],
+    args: list[tuple[str, bool, str, tuple[int, ...]]],
+    slots: int,
+) -> Layout:
+    """Lay out ``slots`` slots. ``args`` are (name, writable, dtype, shape) in calling order.
+
+    Each writable argument has ``GUARD_BYTES`` directly before it and directly after its last byte.
+    """
+    places = []
+    cursors = {False: 0, True: 0}
+    for name, writable, dtype, shape in args:
+        nbytes = prod(shape) * np.dtype(NUMPY_DTYPES[dtype]).itemsize
+        start = _aligned(cursors[writable] + (GUARD_BYTES if writable else 0))
+        places.append(ArgPlace(name, writable, dtype, shape, start, nbytes))
+        cursors[writable] = start + nbytes + (GUARD_BYTES if writable else 0)
+    return Layout(workload, scalars, tuple(places), _aligned(cursors[False]), _aligned(cursors[True]), slots)
+
+
+def slot_views(layout: Layout, inputs: memoryview, outputs: memoryview, slot: int) -> list[npt.NDArray[np.generic]]:
+    """One slot's arguments as arrays over the shared buffers, in calling order."""
+    views = []
+    for place in layout.places:
+        base, stride = (outputs, layout.output_stride) if place.writable else (inputs, layout.input_stride)
+        start = slot * stride + place.offset
+        view: npt.NDArray[np.generic] = np.frombuffer(
+            base, dtype=NUMPY_DTYPES[place.dtype], count=prod(place.shape), offset=start
+        ).reshape(place.shape)
+        views.append(view)
+    return views
