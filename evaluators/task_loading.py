@@ -50,7 +50,8 @@ def find_task(name_or_path: str) -> Path:
     if folder.name == TASK_FILE and folder.is_file():
         return folder.parent.resolve()
     known = _known_names()
-    raise TaskError(f"unknown task {name_or_path!r}{_nearest(name_or_path, known)}; known: {', '.join(known) or 'none'}")
+    near = _nearest(name_or_path, known)
+    raise TaskError(f"unknown task {name_or_path!r}{near}; known: {', '.join(known) or 'none'}")
 
 
 def load_task(folder: Path) -> Task:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -15,6 +16,8 @@ from evaluators.task_hash import REFERENCE_FILE
 SUFFIXES: dict[str, tuple[Language, ...]] = {".cpp": ("cpp",), ".cu": ("cuda",), ".py": ("python", "triton")}
 """Which languages a source file of this suffix may be written in."""
 
+_EVALUATOR = re.compile(r"[\w./-]+:[A-Za-z_]\w*")
+
 
 def check_rules(task: Task, path: Path) -> None:
     """Check everything that involves more than one key.
@@ -22,7 +25,7 @@ def check_rules(task: Task, path: Path) -> None:
     Raises:
         TaskError: one line that names ``path`` and the key.
     """
-    for rule in (_check_kind, _check_names, _check_shapes, _check_weights, _check_files):
+    for rule in (_check_kind, _check_expressions, _check_names, _check_shapes, _check_weights, _check_files):
         try:
             rule(task)
         except ValueError as error:
@@ -48,12 +51,22 @@ def _check_kind(task: Task) -> None:
         raise ValueError("workloads: none has split 'search'; give at least one")
     if not any(arg.role in ("out", "inout") for arg in task.args):
         raise ValueError("args: none has role 'out' or 'inout'; there is nothing to check")
+    if task.evaluator != "kernel" and not _EVALUATOR.fullmatch(task.evaluator):
+        raise ValueError(f"evaluator = {task.evaluator!r}: must be 'kernel', 'FILE.py:NAME' or 'PACKAGE.MODULE:NAME'")
     if task.evaluator == "kernel" and task.metric != "time":
         raise ValueError("metric = 'value': the kernel evaluator scores time; give an evaluator of your own")
     if task.best_known is not None and task.metric != "value":
         raise ValueError("best_known: only a task with metric = 'value' has one")
     if task.best_known is not None and not task.best_known_source:
         raise ValueError("best_known_source is missing; say where best_known was published")
+
+
+def _check_expressions(task: Task) -> None:
+    for arg in task.args:
+        try:
+            axis_names([arg])
+        except ShapeError as error:
+            raise ValueError(f"arg {arg.name!r}: shape: {error}") from None
 
 
 def _check_names(task: Task) -> None:
