@@ -20,6 +20,8 @@ from evaluators.evaluation import Status
 
 HEADER = struct.Struct("<BBHIQ")
 MAX_BODY = 16 << 10
+PACKET_CAP = HEADER.size + MAX_BODY + 1
+"""What a receiver reads at most: one byte more than the longest legal packet, so that a longer one shows."""
 
 
 class Kind(IntEnum):
@@ -107,7 +109,7 @@ def set_receive_deadline(sock: socket.socket, seconds: float) -> None:
 def receive(sock: socket.socket) -> Frame:
     """The next frame, decoded. Raises one of this module's exceptions; the deadline is the socket's own."""
     try:
-        packet = sock.recv(HEADER.size + MAX_BODY + 1)
+        packet = sock.recv(PACKET_CAP)
     except (BlockingIOError, InterruptedError, TimeoutError):
         raise DeadlineExceeded from None
     except ConnectionError:

@@ -79,7 +79,7 @@ class WorkloadResult(Frozen):
 
     workload: str
     """The workload's name, for instance ``m4096_k4096``."""
-    split: Literal["search", "heldout"]
+    split: Literal["search", "heldout", "edge"]
     weight: NonNegativeFloat
     errors: dict[str, ErrorMeasure] = {}
     """By input family."""

@@ -8,36 +8,30 @@ from math import prod
 import numpy as np
 import numpy.typing as npt
 
+from evaluators.dtypes import storage_dtype
+from evaluators.task import DType, Role
+
 ALIGNMENT = 64
 """Every argument starts on a multiple of this many bytes: part of the task contract."""
 GUARD_BYTES = 256
 """Bytes before and after each writable argument whose content must not change."""
-
-NUMPY_DTYPES: dict[str, npt.DTypeLike] = {
-    "fp64": np.float64,
-    "fp32": np.float32,
-    "fp16": np.float16,
-    "i64": np.int64,
-    "i32": np.int32,
-    "i16": np.int16,
-    "i8": np.int8,
-    "u8": np.uint8,
-    "u16": np.uint16,
-    "bool": np.bool_,
-}
-
 
 @dataclass(frozen=True)
 class ArgPlace:
     """One argument inside a slot."""
 
     name: str
-    writable: bool
-    dtype: str
+    role: Role
+    dtype: DType
     shape: tuple[int, ...]
     offset: int
     """Bytes from the start of the slot, in the input or the output buffer."""
     nbytes: int
+
+    @property
+    def writable(self) -> bool:
+        """True for what the entry may write: ``out`` and ``inout``."""
+        return self.role != "in"
 
 
 @dataclass(frozen=True)
@@ -81,19 +75,20 @@ def _aligned(offset: int) -> int:
 def plan(
     workload: str,
     scalars: tuple[int, ...],
-    args: list[tuple[str, bool, str, tuple[int, ...]]],
+    args: list[tuple[str, Role, DType, tuple[int, ...]]],
     slots: int,
 ) -> Layout:
-    """Lay out ``slots`` slots. ``args`` are (name, writable, dtype, shape) in calling order.
+    """Lay out ``slots`` slots. ``args`` are (name, role, dtype, shape) in calling order.
 
     Each writable argument has ``GUARD_BYTES`` directly before it and directly after its last byte.
     """
     places = []
     cursors = {False: 0, True: 0}
-    for name, writable, dtype, shape in args:
-        nbytes = prod(shape) * np.dtype(NUMPY_DTYPES[dtype]).itemsize
+    for name, role, dtype, shape in args:
+        writable = role != "in"
+        nbytes = prod(shape) * storage_dtype(dtype).itemsize
         start = _aligned(cursors[writable] + (GUARD_BYTES if writable else 0))
-        places.append(ArgPlace(name, writable, dtype, shape, start, nbytes))
+        places.append(ArgPlace(name, role, dtype, shape, start, nbytes))
         cursors[writable] = start + nbytes + (GUARD_BYTES if writable else 0)
     return Layout(workload, scalars, tuple(places), _aligned(cursors[False]), _aligned(cursors[True]), slots)
 
@@ -105,7 +100,7 @@ def slot_views(layout: Layout, inputs: memoryview, outputs: memoryview, slot: in
         base, stride = (outputs, layout.output_stride) if place.writable else (inputs, layout.input_stride)
         start = slot * stride + place.offset
         view: npt.NDArray[np.generic] = np.frombuffer(
-            base, dtype=NUMPY_DTYPES[place.dtype], count=prod(place.shape), offset=start
+            base, dtype=storage_dtype(place.dtype), count=prod(place.shape), offset=start
         ).reshape(place.shape)
         views.append(view)
     return views

@@ -56,7 +56,7 @@ class SearchSettings(Frozen):
     give_up_after: PositiveInt = 200
     """Proposals in a row without a new program, after which the proposers count as exhausted."""
     evaluation_timeout_s: NonNegativeFloat | None = None
-    """After so long without a verdict the judge counts as hung and is started anew; ``None``: from the task's limits."""
+    """Without a verdict for so long the judge counts as hung and is started anew; ``None``: from the task's limits."""
 
 
 class RunSettings(Frozen):
