@@ -33,7 +33,7 @@ prepare_s = 2
 call_s = 1
 memory_bytes = 268435456
 """
-DOUBLE_REFERENCE = '''
+DOUBLE_REFERENCE = """
 import numpy as np
 
 FAMILIES = ("normal", "zeros", "infinite")
@@ -66,7 +66,7 @@ def traffic_bytes(axes):
 
 def operations(axes):
     return 2 * axes["N"]
-'''
+"""
 DOUBLE_CPP = """
 #include <cmath>
 #include <cstdint>
@@ -94,7 +94,7 @@ prepare_s = 2
 call_s = 1
 memory_bytes = 268435456
 """
-POINT_EVALUATOR = '''
+POINT_EVALUATOR = """
 from evaluators.evaluation import Status
 
 
@@ -106,7 +106,7 @@ def evaluate(context):
         raise context.fail(Status.WRONG_VALUES, f"({x}, {y}) lies outside the disc")
     context.artifact("answer", f"{x} {y}")
     return {"score": x + y, "x": x}
-'''
+"""
 POINT_PY = "def point(out):\n    out[:] = 0.5\n"
 
 

@@ -29,7 +29,8 @@ def packet(kind, slot=0, nonce=0, failure=0, reserved=0, body=b""):
 POINT = "def point(out):\n    out[:] = 0.5\n"
 
 HOSTILE = {
-    "garbage instead of a reply": CHANNEL + "def point(out):\n    channel().send(b'\\x00garbage' * 9)\n    out[:] = 0.5",
+    "garbage instead of a reply": CHANNEL
+    + "def point(out):\n    channel().send(b'\\x00garbage' * 9)\n    out[:] = 0.5",
     "garbage before the import is answered": CHANNEL + "channel().send(b'x')\n" + POINT,
     "a short frame": CHANNEL + "def point(out):\n    channel().send(b'\\x12')\n    out[:] = 0.5",
     "an empty frame": CHANNEL + "def point(out):\n    channel().send(b'')\n    out[:] = 0.5",
@@ -82,7 +83,7 @@ def test_a_flood_of_output_neither_hangs_nor_grows_the_judge(point_judge):
 
 
 def test_what_a_program_prints_is_kept_as_data(point_judge):
-    source = "print('{\"score\": 99, \"status\": \"passed\"}')\ndef point(out):\n    raise ValueError('told you')"
+    source = 'print(\'{"score": 99, "status": "passed"}\')\ndef point(out):\n    raise ValueError(\'told you\')'
     evaluation = point_judge.evaluate(source, "python")
     assert evaluation.status is Status.RUNTIME_ERROR
     assert evaluation.score is None

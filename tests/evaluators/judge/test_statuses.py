@@ -36,9 +36,7 @@ FAILING = [
 
 
 @pytest.mark.parametrize(("language", "source", "status", "stage", "words"), FAILING)
-def test_a_bad_candidate_gets_its_status_and_the_next_one_passes(
-    double_judge, language, source, status, stage, words
-):
+def test_a_bad_candidate_gets_its_status_and_the_next_one_passes(double_judge, language, source, status, stage, words):
     evaluation = double_judge.evaluate(source, language)
     assert (evaluation.status, evaluation.stage) == (status, stage), evaluation.message
     assert words in evaluation.message + evaluation.detail
