@@ -89,7 +89,7 @@ def test_a_limit_tightened_by_hand_fails_an_honest_variant(folder):
     check_task(load_task(folder.path))
     path = folder.path / LOCK_NAME
     path.write_text(re.sub(r"max_ulp = [0-9.]+, rms_ulp", "max_ulp = 0.001, rms_ulp", path.read_text()))
-    with pytest.raises(TaskError, match="honest variant '.*' fails on workload"):
+    with pytest.raises(TaskError, match=r"honest variant '.*' fails on workload"):
         check_task(load_task(folder.path))
 
 

@@ -27,30 +27,36 @@ def test_the_scale_defaults_to_the_largest_magnitude_of_the_row(folder):
     np.testing.assert_array_equal(reference.scale(inputs)["out"], np.abs(reference.oracle(inputs)["out"]))
 
 
-@pytest.mark.parametrize(
-    ("edit", "parts"),
-    [
-        (("def oracle(", "def orakle("), ["function 'oracle' is missing"]),
-        (('FAMILIES = ("normal", "zeros")', "FAMILIES = ()"), ["FAMILIES"]),
-        (('ROW_AXIS = "M"', 'ROW_AXIS = "R"'), ["ROW_AXIS = 'R'"]),
-        (("import numpy as np", "import numpi as np"), ["ModuleNotFoundError in line 1", "numpi"]),
-        (("import numpy as np", "import numpy as np("), ["SyntaxError in line 1"]),
-        (('rng.standard_normal(axes["K"], dtype=np.float32)', 'rng.standard_normal(axes["K"])'), ["generate", "'x' is float64[1], must be float32[1]"]),
-        (('return {"w": w,', 'return {"v": w,'), ["generate", "['v', 'x']", "['w', 'x']"]),
-        (("rng.standard_normal(axes[\"K\"], dtype", "np.random.default_rng().standard_normal(axes[\"K\"], dtype"), ["generate gives two contents"]),
-        (("(_pick(inputs, rows) * inputs[\"x\"]).sum(axis=1)}", "(_pick(inputs, rows) * inputs[\"x\"]).sum(axis=1) + np.random.random()}"), ["oracle gives two answers"]),
-        (("inputs[\"w\"][rows]).astype", "inputs[\"w\"][rows - 1]).astype"), ["for some rows disagrees"]),
-        (("(_pick(inputs, rows) * inputs[\"x\"]).sum(axis=1)}", "(_pick(inputs, rows) * inputs[\"x\"]).sum()}"), ["oracle", "'out' is float64, must be an array"]),
-        (("np.abs(_pick(inputs, rows) * inputs[\"x\"]).sum(axis=1)}", "-np.abs(_pick(inputs, rows) * inputs[\"x\"]).sum(axis=1)}"), ["scale of 'out'"]),
-        (("* inputs[\"x\"]\n    return {\n", "* inputs[\"x\"]\n    inputs[\"x\"][0] = 3\n    return {\n"), ["changes its inputs"]),
-        (("terms.sum(axis=1, dtype=np.float32)", "terms.sum(axis=1, dtype=np.float32) * np.float32(1.001)"), ["honest variant 'pairwise' is far off", "limit"]),
-        (("terms.sum(axis=1, dtype=np.float32)", "terms.sum(axis=1) + np.float32('nan')"), ["honest variant 'pairwise' is far off", "nan"]),
-        (("terms.sum(axis=1, dtype=np.float32)", "terms.sum(axis=1, dtype=np.float64)"), ["honest_variants['pairwise']", "float64, must be float32"]),
-        (("    return {\n        \"sequential\"", "    return {}\n    {\n        \"sequential\""), ["at least one variant"]),
-    ],
-)  # fmt: skip
-def test_a_reference_that_cannot_be_trusted_is_refused_in_one_line(folder, edit, parts):
-    text = refused(folder, edit)
+DRAW_X = 'rng.standard_normal(axes["K"], dtype=np.float32)'
+ORACLE_SUM = '"out": (_pick(inputs, rows) * inputs["x"]).sum(axis=1)'
+SCALE_SUM = '"out": np.abs(_pick(inputs, rows) * inputs["x"]).sum(axis=1)'
+PAIRWISE = "terms.sum(axis=1, dtype=np.float32)"
+VARIANTS = '    return {\n        "sequential"'
+
+MISTAKES = [
+    ("def oracle(", "def orakle(", ["function 'oracle' is missing"]),
+    ('FAMILIES = ("normal", "zeros")', "FAMILIES = ()", ["FAMILIES"]),
+    ('ROW_AXIS = "M"', 'ROW_AXIS = "R"', ["ROW_AXIS = 'R'"]),
+    ("import numpy as np", "import numpi as np", ["ModuleNotFoundError in line 1", "numpi"]),
+    ("import numpy as np", "import numpy as np(", ["SyntaxError in line 1"]),
+    (DRAW_X, 'rng.standard_normal(axes["K"])', ["generate", "'x' is float64[1], must be float32[1]"]),
+    ('return {"w": w,', 'return {"v": w,', ["generate", "['v', 'x']", "['w', 'x']"]),
+    (DRAW_X, DRAW_X.replace("rng", "np.random.default_rng()"), ["generate gives two contents"]),
+    (ORACLE_SUM, ORACLE_SUM + " + np.random.random()", ["oracle gives two answers"]),
+    ('inputs["w"][rows])', 'inputs["w"][rows - 1])', ["for some rows disagrees"]),
+    (ORACLE_SUM, ORACLE_SUM.replace("axis=1", ""), ["oracle", "'out' is float64, must be an array"]),
+    (SCALE_SUM, SCALE_SUM.replace("np.abs", "-np.abs"), ["scale of 'out'"]),
+    (VARIANTS, '    inputs["x"][0] = 3\n' + VARIANTS, ["changes its inputs"]),
+    (PAIRWISE, PAIRWISE + " * np.float32(1.001)", ["honest variant 'pairwise' is far off", "limit"]),
+    (PAIRWISE, PAIRWISE + " + np.float32('nan')", ["honest variant 'pairwise' is far off", "nan"]),
+    (PAIRWISE, "terms.sum(axis=1, dtype=np.float64)", ["honest_variants['pairwise']", "float64, must be float32"]),
+    (VARIANTS, "    return {}\n" + VARIANTS, ["at least one variant"]),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "parts"), MISTAKES)
+def test_a_reference_that_cannot_be_trusted_is_refused_in_one_line(folder, old, new, parts):
+    text = refused(folder, (old, new))
     for part in parts:
         assert part in text
 
