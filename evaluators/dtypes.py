@@ -129,7 +129,8 @@ def _fp8_values(dtype: DType) -> npt.NDArray[np.float32]:
     magnitude[special] = np.nan
     if info.has_inf:
         magnitude[special & (fraction == 0)] = np.inf
-    return np.where(bits < 128, magnitude, -magnitude).astype(np.float32)
+    values: npt.NDArray[np.float32] = np.where(bits < 128, magnitude, -magnitude).astype(np.float32)
+    return values
 
 
 def _encode_fp8(values: Float64Array, dtype: DType) -> Array:
