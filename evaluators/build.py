@@ -117,9 +117,7 @@ class Builds:
             raise known
         return known
 
-    def _compile(
-        self, task: Task, source: str, language: Language, flags: tuple[str, ...], key: str
-    ) -> BuiltProgram:
+    def _compile(self, task: Task, source: str, language: Language, flags: tuple[str, ...], key: str) -> BuiltProgram:
         started = time.monotonic()
         folder = self._work / secrets.token_hex(8)
         folder.mkdir(mode=0o777)

@@ -46,14 +46,10 @@ class Ceilings:
 
     def better_of(self, other: Ceilings) -> Ceilings:
         """The higher of each, after measuring again."""
-        return Ceilings(
-            max(self.bytes_per_s, other.bytes_per_s), max(self.operations_per_s, other.operations_per_s)
-        )
+        return Ceilings(max(self.bytes_per_s, other.bytes_per_s), max(self.operations_per_s, other.operations_per_s))
 
 
-def measure_ceilings(
-    zygote: Zygote, builds: Builds, threads: int, cpus: frozenset[int], cache_bytes: int
-) -> Ceilings:
+def measure_ceilings(zygote: Zygote, builds: Builds, threads: int, cpus: frozenset[int], cache_bytes: int) -> Ceilings:
     """Run the trusted programs; about a second on an idle machine."""
 
     def best_us(entry: str, elements: int, outputs: str | int) -> float:

@@ -35,9 +35,7 @@ def run_duel(
         rounds, block = rounds + block, LOOK_EVERY
         interval = ratio_interval(combined_log_ratios(times, weights), ALPHA)
         outcome = duel_outcome(interval)
-    return Duel(
-        outcome=outcome or DuelOutcome.UNDECIDED, ratio=interval, rounds=rounds, cost=challenger.trail.cost()
-    )
+    return Duel(outcome=outcome or DuelOutcome.UNDECIDED, ratio=interval, rounds=rounds, cost=challenger.trail.cost())
 
 
 def failed_duel(failure: CandidateFailure, trail: Trail) -> Duel:
@@ -63,8 +61,7 @@ def _block(
     times: PairedTimes,
 ) -> None:
     ours, theirs = (
-        _side(bench, arena, calibration, case, whose)
-        for case, whose in zip(pair, (CHALLENGER, OCCUPANT), strict=True)
+        _side(bench, arena, calibration, case, whose) for case, whose in zip(pair, (CHALLENGER, OCCUPANT), strict=True)
     )
     for _ in range(count):
         paired_round(ours, theirs, calibration.plan, calibration.content, arena.rng, times)

@@ -58,9 +58,7 @@ class KernelJudge:
         """Measure the baselines on the search workloads. Raises ``TaskError`` where one fails."""
         with self._device.held():
             for workload in self._task.search_workloads():
-                self.calibrations[workload.name] = calibrate(
-                    self._bench, self._arena, workload, self._task.languages
-                )
+                self.calibrations[workload.name] = calibrate(self._bench, self._arena, workload, self._task.languages)
 
     def evaluate(self, source: str, language: Language) -> Evaluation:
         """The cascade: lint, build, smoke, correctness, rounds against the strongest baseline of each workload."""

@@ -84,5 +84,3 @@ def _payload(task: Task, program: BuiltProgram) -> dict[str, object]:
 def _environment(task: Task) -> dict[str, str]:
     threads = str(task.threads)
     return {"OMP_NUM_THREADS": threads, "OPENBLAS_NUM_THREADS": threads, "MKL_NUM_THREADS": threads}
-
-

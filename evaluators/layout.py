@@ -16,6 +16,7 @@ ALIGNMENT = 64
 GUARD_BYTES = 256
 """Bytes before and after each writable argument whose content must not change."""
 
+
 @dataclass(frozen=True)
 class ArgPlace:
     """One argument inside a slot."""

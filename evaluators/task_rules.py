@@ -46,7 +46,7 @@ def program_language(task: Task, file: str) -> Language:
 
 def _check_kind(task: Task) -> None:
     if not task.languages:
-        raise ValueError("languages is empty; give at least one, for instance [\"cpp\"]")
+        raise ValueError('languages is empty; give at least one, for instance ["cpp"]')
     if not task.search_workloads():
         raise ValueError("workloads: none has split 'search'; give at least one")
     if not any(arg.role in ("out", "inout") for arg in task.args):

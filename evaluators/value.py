@@ -82,7 +82,9 @@ class ValueJudge:
             raise TaskError(f"{self._task.folder}: evaluator {self._task.evaluator} returned no 'score'")
         bad = [name for name, value in measures.items() if not math.isfinite(value)]
         if bad:
-            raise TaskError(f"{self._task.folder}: evaluator {self._task.evaluator} returned {bad[0]} that is not finite")
+            raise TaskError(
+                f"{self._task.folder}: evaluator {self._task.evaluator} returned {bad[0]} that is not finite"
+            )
         return Evaluation.model_validate(
             {
                 **subject.fields(),

@@ -70,4 +70,3 @@ def _complain(text: str, code: int) -> int:
 def _with_hint(error: click.UsageError) -> str:
     command = error.ctx.command_path if error.ctx else "evolve"
     return f"{error.format_message()} (see: {command} --help)"
-
