@@ -11,8 +11,8 @@ import numpy as np
 
 from evaluators.buffers import SharedBuffer
 from evaluators.build import BuiltProgram
-from evaluators.layout import Layout
 from evaluators.launch import open_session
+from evaluators.layout import Layout
 from evaluators.session import Session
 from evaluators.task import Task
 from evaluators.zygote.client import Zygote

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from statistics import median
 
 from evaluators.arena import Arena
-from evaluators.build import BuiltProgram, Builds, lint
+from evaluators.build import Builds, BuiltProgram, lint
 from evaluators.ceilings import Ceilings
 from evaluators.checker import Checker
 from evaluators.content import ContentPool

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from evaluators.arena import Arena
-from evaluators.build import BuiltProgram, Builds
+from evaluators.build import Builds, BuiltProgram
 from evaluators.empty import empty_call_us
 from evaluators.plan import RoundPlan, round_plan
 from evaluators.rounds import draw_slots

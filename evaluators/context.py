@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from evaluators.build import BuiltProgram, Builds, lint
+from evaluators.build import Builds, BuiltProgram, lint
 from evaluators.dtypes import Array
 from evaluators.evaluation import Artifact, Stage, Status
 from evaluators.failure import CandidateFailure

@@ -22,8 +22,8 @@ from evaluators.report import Subject, failed_evaluation, passed_evaluation
 from evaluators.rounds import PairedTimes
 from evaluators.scoring import ALPHA, combined_log_ratios, normalised_weights, relative_half_width
 from evaluators.task import Language, Workload
-from evaluators.zygote.client import Zygote
 from evaluators.trail import Trail
+from evaluators.zygote.client import Zygote
 
 FIRST_LOOK = least_rounds(ALPHA)
 LOOK_EVERY = 5

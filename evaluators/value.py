@@ -78,13 +78,12 @@ class ValueJudge:
             self._lanes.put(lane)
 
     def _passed(self, subject: Subject, context: Context, measures: dict[str, float], stage: Stage) -> Evaluation:
+        place = f"{self._task.folder}: evaluator {self._task.evaluator}"
         if "score" not in measures:
-            raise TaskError(f"{self._task.folder}: evaluator {self._task.evaluator} returned no 'score'")
+            raise TaskError(f"{place} returned no 'score'")
         bad = [name for name, value in measures.items() if not math.isfinite(value)]
         if bad:
-            raise TaskError(
-                f"{self._task.folder}: evaluator {self._task.evaluator} returned {bad[0]} that is not finite"
-            )
+            raise TaskError(f"{place} returned a {bad[0]} that is not finite")
         return Evaluation.model_validate(
             {
                 **subject.fields(),
