@@ -37,7 +37,6 @@ _LANGUAGES: dict[str, tuple[Language, ...]] = {
     type=click.Choice(["cpp", "python", "triton", "cuda"]),
     help="The file's language, where its suffix does not say.",
 )
-@click.option("--confirm", is_flag=True, help="A confirmation run: fixed number of rounds, held-out workloads too.")
 @click.option(
     "--sandbox",
     type=click.Choice(["full", "reduced", "none"]),
@@ -50,15 +49,15 @@ def evaluate(
     task: str,
     file: Path,
     language: Language | None,
-    confirm: bool,
     sandbox: SandboxMode,
     as_json: bool,
     display: DisplayMode,
 ) -> int:
     """Judge one file and print a table.
 
-    A row per workload: the worst error against the float64 oracle beside its limit, the time of a call, the ratio to
-    each baseline with its interval (the strongest one is marked *), and the share of the floor. Exit code 3 if the
+    The file is judged like a new best of a search: a process of its own, a fixed number of rounds, held-out workloads
+    too. A row per workload: the worst error against the float64 oracle beside its limit, the time of a call, the ratio
+    to each baseline with its interval (the strongest one is marked *), and the share of the floor. Exit code 3 if the
     program does not pass.
     """
     output = open_output(display, as_json)
@@ -66,21 +65,20 @@ def evaluate(
     source = _read(file)
     spoken = language or _language(file, loaded)
     settings = JudgeSettings(loaded.folder, 1, sandbox)
-    evaluation = asyncio.run(_judge(services().start_judge, settings, source, spoken, confirm, output))
+    evaluation = asyncio.run(_judge(services().start_judge, settings, source, spoken, output))
     output.show(Report(evaluation.model_dump(mode="json"), describe(evaluation)))
     return Exit.DONE if evaluation.status is Status.PASSED else Exit.NO
 
 
 async def _judge(
-    start_judge: StartJudge, settings: JudgeSettings, source: str, language: Language, confirm: bool, output: Output
+    start_judge: StartJudge, settings: JudgeSettings, source: str, language: Language, output: Output
 ) -> Evaluation:
     with stop_on_signals() as stop:
         output.say("starting the judge, which builds and measures the baselines")
         async with ready_judges(start_judge, settings, stop) as start:
             judge = await start()
             try:
-                method = judge.confirm if confirm else judge.evaluate
-                return await unless_stopped(method(source, language), stop)
+                return await unless_stopped(judge.confirm(source, language, every_baseline=True), stop)
             finally:
                 await judge.close()
 
