@@ -1,7 +1,6 @@
 """The binary frames between the judge and a runner.
 
-Transport: an ``AF_UNIX``/``SOCK_SEQPACKET`` pair, so one packet is one frame and a frame can be neither split nor glued.
-What a runner sends is data from an enemy: fixed header, capped length, no code-carrying format. A frame that is
+Transport: an ``AF_UNIX``/``SOCK_SEQPACKET`` pair, so one packet is one frame: none can be split or glued. What a runner sends is data from an enemy: fixed header, capped length, no code-carrying format. A frame that is
 malformed, unexpected, early, late or repeated is a :class:`ProtocolViolation` and fails the candidate.
 
 Header, little-endian, 16 bytes: kind (u8), failure (u8), reserved (u16, zero), slot (u32), nonce (u64); then up to

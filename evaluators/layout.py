@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from math import prod
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -57,16 +58,15 @@ class Layout:
         """Size of all slots' writable part, guards included."""
         return self.output_stride * self.slots
 
-    def to_json(self) -> dict[str, object]:
+    def to_json(self) -> dict[str, Any]:
         """What a PREPARE frame carries."""
         return asdict(self)
 
     @staticmethod
-    def from_json(data: dict[str, object]) -> Layout:
+    def from_json(data: dict[str, Any]) -> Layout:
         """The reverse of :meth:`to_json`."""
-        places = tuple(ArgPlace(**{**p, "shape": tuple(p["shape"])}) for p in data["places"])  # type: ignore[attr-defined]
-        scalars = tuple(data["scalars"])  # type: ignore[arg-type]
-        return Layout(**{**data, "places": places, "scalars": scalars})  # type: ignore[arg-type]
+        places = tuple(ArgPlace(**{**p, "shape": tuple(p["shape"])}) for p in data["places"])
+        return Layout(**{**data, "places": places, "scalars": tuple(data["scalars"])})
 
 
 def _aligned(offset: int) -> int:
