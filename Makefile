@@ -2,12 +2,12 @@
 
 PYTHON ?= python3
 VENV ?= .venv
-SECONDS ?= 60
+DEMO_SECONDS ?= 60
 
 .PHONY: demo test check clean
 
 demo: $(VENV)/.installed
-	$(VENV)/bin/evolve run q4_matvec_cpu --set caps.seconds=$(SECONDS)
+	$(VENV)/bin/evolve run q4_matvec_cpu --set caps.seconds=$(DEMO_SECONDS)
 
 test: $(VENV)/.installed-dev
 	$(VENV)/bin/python -m pytest
