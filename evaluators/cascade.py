@@ -44,14 +44,14 @@ class Case:
 
 def smoke(bench: Bench, arena: Arena, case: Case) -> None:
     """One call on the smallest workload: ends most broken candidates within milliseconds."""
-    case.trail.stage = Stage.SMOKE
+    case.trail.enter(Stage.SMOKE)
     workload = min(bench.task.workloads, key=lambda w: layout_of(bench.task, w, 1).input_stride)
     check_family(bench, arena, case, workload, bench.reference.families[:1])
 
 
 def correctness(bench: Bench, arena: Arena, case: Case, workloads: Sequence[Workload]) -> None:
     """Every input family on every given workload, twice on the same content: right, and the same bits."""
-    case.trail.stage = Stage.CORRECTNESS
+    case.trail.enter(Stage.CORRECTNESS)
     for workload in workloads:
         slot_bytes = layout_of(bench.task, workload, 1).input_stride
         room = max(min(arena.input_bytes // max(slot_bytes, 1), CHECK_SLOTS), 1)

@@ -43,7 +43,7 @@ class ContextSession:
         Args:
             inputs: an array for every ``in`` and ``inout`` argument, of the task's shape and dtype.
         """
-        self._trail.stage = Stage.CORRECTNESS
+        self._trail.enter(Stage.CORRECTNESS)
         arguments = self._session.arguments(0)
         self._session.guard.poison()
         for name, values in inputs.items():
@@ -73,16 +73,16 @@ class Context:
     def build(self, source: str) -> BuiltProgram:
         """Build a source text (usually :attr:`source`) in a sandboxed builder."""
         flags = lint(self.task, source, self.language, self._seed)
-        self.trail.stage = Stage.BUILD
+        self.trail.enter(Stage.BUILD)
         with self.trail.building():
             return self._builds.build(self.task, source, self.language, flags)
 
     def session(self, program: BuiltProgram) -> ContextSession:
         """A fresh process that has imported the program; it ends with the evaluation."""
-        self.trail.stage = Stage.IMPORT
+        self.trail.enter(Stage.IMPORT)
         session = self._lane.open(self.task, program)
         self._sessions.append(session)
-        self.trail.stage = Stage.SMOKE
+        self.trail.enter(Stage.SMOKE)
         return ContextSession(self.task, session, self.trail)
 
     def artifact(self, name: str, text: str) -> None:

@@ -121,6 +121,8 @@ class Cost(Frozen):
     device_s: NonNegativeFloat = 0.0
     """Wall-clock seconds during which the device was this candidate's."""
     wall_s: NonNegativeFloat = 0.0
+    stages_s: dict[str, NonNegativeFloat] = {}
+    """Wall-clock seconds by stage of the cascade."""
 
 
 class Artifact(Frozen):

@@ -67,7 +67,7 @@ class KernelJudge:
             with self._case(self._arena, program, trail) as case:
                 smoke(self._bench, self._arena, case)
                 correctness(self._bench, self._arena, case, (*self._task.search_workloads(), *self._edge()))
-                trail.stage = Stage.ROUNDS
+                trail.enter(Stage.ROUNDS)
                 speedup = self._speedup(case)
                 subject = self._subject(source)
                 evaluation = passed_evaluation(subject, case, self.calibrations, speedup, confirmed=False)
@@ -91,7 +91,7 @@ class KernelJudge:
             with self._case(self._arena, program, trail) as case:
                 smoke(self._bench, self._arena, case)
                 correctness(self._bench, self._arena, case, (*self._task.search_workloads(), *self._edge()))
-                trail.stage = Stage.CONFIRMATION
+                trail.enter(Stage.CONFIRMATION)
                 speedup = self._fixed_rounds(case, every_baseline=every_baseline)
             calibrations = dict(self.calibrations)
             for workload in self._heldout():
@@ -134,7 +134,7 @@ class KernelJudge:
     def _build(self, trail: Trail, source: str, language: Language, whose: str = CHALLENGER) -> BuiltProgram:
         try:
             flags = lint(self._task, source, language, self._seed)
-            trail.stage = Stage.BUILD
+            trail.enter(Stage.BUILD)
             with self._device.held(), trail.building():
                 return self._bench.builds.build(self._task, source, language, flags)
         except CandidateFailure as failure:
@@ -143,7 +143,7 @@ class KernelJudge:
 
     @contextmanager
     def _case(self, arena: Arena, program: BuiltProgram, trail: Trail, whose: str = CHALLENGER) -> Iterator[Case]:
-        trail.stage = Stage.IMPORT
+        trail.enter(Stage.IMPORT)
         try:
             session = arena.open(program)
         except CandidateFailure as failure:
@@ -209,7 +209,7 @@ class KernelJudge:
             calibration = calibrate(bench, arena, workload, [case.program.language])
             with self._case(arena, case.program, case.trail) as again:
                 correctness(bench, arena, again, [workload])
-                case.trail.stage = Stage.CONFIRMATION
+                case.trail.enter(Stage.CONFIRMATION)
                 if calibration.strongest is not None:
                     timed_rounds(bench, arena, again, calibration, calibration.strongest, FIRST_LOOK)
                 case.times.update(again.times)
@@ -231,13 +231,13 @@ class KernelJudge:
 
     def _explain(self, trail: Trail, program: BuiltProgram, doubt: str) -> None:
         """A second process with new keys, whole outputs compared and ceilings measured again must bear the time out."""
-        trail.stage = Stage.CONFIRMATION
+        trail.enter(Stage.CONFIRMATION)
         again = measure_ceilings(
             self._zygote, self._bench.builds, self._task.threads, self._cpus, self._bench.cache_bytes
         )
         self._bench.ceilings = self._bench.ceilings.better_of(again)
         with self._case(self._arena, program, trail) as case:
-            trail.stage = Stage.CONFIRMATION
+            trail.enter(Stage.CONFIRMATION)
             for name in self._weights:
                 self._rounds(case, name, FIRST_LOOK, whole=FIRST_LOOK)
             for workload in self._task.search_workloads():

@@ -15,11 +15,19 @@ class Trail:
     """How far a candidate came and what it cost: kept also when it fails."""
 
     stage: Stage = Stage.LINT
+    """The stage it is in; change it with :meth:`enter`."""
     started: float = field(default_factory=time.monotonic)
     build_s: float = 0.0
     device_s: float = 0.0
     errors: dict[str, dict[str, ErrorMeasure]] = field(default_factory=dict)
     """Workload -> family -> worst error so far."""
+    _stages_s: dict[str, float] = field(default_factory=dict)
+    _entered: float = field(default_factory=time.monotonic)
+
+    def enter(self, stage: Stage) -> None:
+        """Go on to a stage, and book the time of the one it leaves."""
+        self._book()
+        self.stage = stage
 
     @contextmanager
     def on_device(self) -> Iterator[None]:
@@ -41,4 +49,15 @@ class Trail:
 
     def cost(self) -> Cost:
         """What was used up until now."""
-        return Cost(build_s=self.build_s, device_s=self.device_s, wall_s=time.monotonic() - self.started)
+        self._book()
+        return Cost(
+            build_s=self.build_s,
+            device_s=self.device_s,
+            wall_s=time.monotonic() - self.started,
+            stages_s=dict(self._stages_s),
+        )
+
+    def _book(self) -> None:
+        now = time.monotonic()
+        self._stages_s[self.stage.value] = self._stages_s.get(self.stage.value, 0.0) + now - self._entered
+        self._entered = now
