@@ -8,8 +8,11 @@ import click
 
 from evolve.cli.exits import Exit
 from evolve.cli.options import output_options
+from evolve.cli.runs import find_run
+from evolve.database.versions import upgrade_database
 from evolve.display.output import DisplayMode, open_output
 from evolve.display.report import Report
+from evolve.run_directory import RunDirectory
 
 
 @click.group()
@@ -25,11 +28,9 @@ def upgrade(run: str, as_json: bool, display: DisplayMode) -> int:
 
     RUN is a run's directory, or a database's URL.
     """
-    from evolve.cli.runs import database_url  # noqa: PLC0415
-    from evolve.database.versions import upgrade_database  # noqa: PLC0415
-
     output = open_output(display, as_json)
-    before, after = upgrade_database(run if "://" in run else database_url(Path(run)))
+    url = run if "://" in run else RunDirectory(find_run(Path(run))).locate()[0]
+    before, after = upgrade_database(url)
     text = f"upgraded from {before} to {after}" if before != after else f"up to date: {after}"
     output.show(Report({"before": before, "after": after}, [text]))
     return Exit.DONE
