@@ -35,7 +35,14 @@ class Population:
         cell = self.grid.cell(verdict.measures)
         return None if cell is None else Elite.of(program, cell)
 
-    def put(self, elite: Elite, records: Iterable[CellRecord]) -> AddStatus:
-        """Give an elite the cells that were stored for it; returns what it did to the first one."""
-        statuses = [self.archive(record.island).put(elite) for record in records]
-        return statuses[0] if statuses else AddStatus.NOT_ADDED
+    def outlook(self, records: Sequence[CellRecord]) -> AddStatus:
+        """What taking these cells would do: to the first of them, which is on the program's own island."""
+        if not records:
+            return AddStatus.NOT_ADDED
+        occupant = self.archive(records[0].island).occupant(records[0].cell)
+        return AddStatus.NEW if occupant is None else AddStatus.IMPROVE
+
+    def put(self, elite: Elite, records: Iterable[CellRecord]) -> None:
+        """Give an elite the cells that were stored for it."""
+        for record in records:
+            self.archive(record.island).put(elite)
