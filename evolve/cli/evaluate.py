@@ -12,21 +12,13 @@ from evaluators.errors import UsageError
 from evaluators.evaluation import Evaluation, Status
 from evaluators.task import Language, Task
 from evaluators.task_loading import find_task, load_task
+from evaluators.task_rules import program_language
 from evolve.cli.exits import Exit
 from evolve.cli.judging import StartJudge, ready_judges, services, stop_on_signals, unless_stopped
 from evolve.cli.options import output_options
 from evolve.display.output import DisplayMode, Output, open_output
 from evolve.display.report import Report
 from evolve.display.verdict import describe
-
-_LANGUAGES: dict[str, tuple[Language, ...]] = {
-    ".c": ("cpp",),
-    ".cc": ("cpp",),
-    ".cpp": ("cpp",),
-    ".cxx": ("cpp",),
-    ".cu": ("cuda",),
-    ".py": ("python", "triton"),
-}
 
 
 @click.command()
@@ -93,10 +85,8 @@ def _read(file: Path) -> str:
 
 
 def _language(file: Path, task: Task) -> Language:
-    spoken = [language for language in _LANGUAGES.get(file.suffix, ()) if language in task.languages]
-    if len(spoken) == 1:
-        return spoken[0]
-    if not spoken and len(task.languages) == 1 and file.suffix not in _LANGUAGES:
-        return task.languages[0]
-    choices = ", ".join(task.languages)
-    raise UsageError(f"{file}: task {task.name} takes {choices}; say which with --language")
+    try:
+        return program_language(task, file.name)
+    except ValueError:
+        choices = ", ".join(task.languages)
+        raise UsageError(f"{file}: its suffix does not say which of {choices} it is; use --language") from None
