@@ -54,7 +54,7 @@ class RunView:
         """One row a program, by number: a pandas ``DataFrame`` where pandas is installed, else a list of dicts."""
         rows = self.storage.table()
         try:
-            import pandas  # noqa: PLC0415 - optional, and slow to import
+            import pandas  # type: ignore[import-untyped,import-not-found,unused-ignore]  # noqa: PLC0415
         except ImportError:
             return rows
         return pandas.DataFrame(rows)
