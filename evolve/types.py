@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
@@ -136,6 +137,8 @@ class ProposeContext:
     parent: Program
     inspirations: tuple[Program, ...]
     rng: np.random.Generator
+    known: Callable[[str], bool] = lambda source: False
+    """Whether the run already holds a program with this source text, judged or not."""
 
 
 class Proposer(Protocol):
