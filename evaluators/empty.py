@@ -21,8 +21,8 @@ def empty_source(language: Language, entry: str) -> str:
 def empty_call_us(arena: Arena, plan: RoundPlan, builds: Builds, language: Language) -> float:
     """Microseconds of an empty call through the same channel, with the same layout and the same peeks.
 
-    The least of several rounds: on a busy machine an empty call can only be taken for longer than it is, and taking off too
-    much would exaggerate ratios, while too little pulls them towards 1.
+    The least of several rounds: on a busy machine an empty call can only be taken for longer than it is, and taking
+    off too much would exaggerate ratios, while too little pulls them towards 1.
     """
     task = arena.task
     program = builds.build(task, empty_source(language, task.entry), language, ("-O1",))
