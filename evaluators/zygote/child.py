@@ -63,6 +63,19 @@ class Child:
         """Send SIGCONT."""
         self._signal(signal.SIGCONT)
 
+    def waited_ns(self) -> int:
+        """How long its threads together were ready to run and had no core, by the kernel's account; 0 if unknown."""
+        total = 0
+        folder = f"/proc/{self.pid}/task"
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            for thread in os.listdir(folder):
+                with (
+                    contextlib.suppress(FileNotFoundError, ProcessLookupError),
+                    open(f"{folder}/{thread}/schedstat", "rb") as file,
+                ):
+                    total += int(file.read().split()[1])
+        return total
+
     def kill(self) -> None:
         """Send SIGKILL. What a builder started dies with it: it is the init of a pid namespace of its own."""
         self._signal(signal.SIGKILL)
