@@ -198,12 +198,13 @@ def _folders(fd: int) -> list[str]:
 
 
 def _start_time(pid: int) -> str:
-    """When a process started, in the kernel's ticks: tells it from a later one of the same number."""
+    """When a process started, in the kernel's ticks: tells it from a later one of the same number; "" for a dead one."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
     except OSError:
         return ""
-    return stat[stat.rindex(")") + 2 :].split()[19]
+    state, *fields = stat[stat.rindex(")") + 2 :].split()
+    return "" if state in "ZX" else fields[18]
 
 
 def _inside(point: Path, root: str, path: str) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -69,7 +70,8 @@ def run(zygote: Zygote, code: str, role: str = "runner", **changes: Any) -> Outc
 def refusal(zygote: Zygote, code: str, role: str = "runner", **changes: Any) -> str:
     """What ``code`` is refused with; fails the test if it is not refused."""
     attempt = textwrap.indent(textwrap.dedent(code), "    ")
-    wrapped = f"try:\n{attempt}\nexcept (OSError, ImportError) as error:\n    print(type(error).__name__)\nelse:\n    print('DONE')"
+    caught = "except (OSError, ImportError) as error:\n    print(type(error).__name__)"
+    wrapped = f"try:\n{attempt}\n{caught}\nelse:\n    print('DONE')"
     outcome = run(zygote, wrapped, role, **changes)
     assert outcome.last != "DONE", f"not refused: {code}"
     return outcome.last
@@ -93,3 +95,13 @@ def folder(parent: Path, name: str, **files: str) -> Path:
     for file, content in files.items():
         (path / file).write_text(content)
     return path
+
+
+def zygotes_of_this_process() -> set[int]:
+    """The zygotes this process has started."""
+    children = [
+        int(pid)
+        for task in os.listdir("/proc/self/task")
+        for pid in Path(f"/proc/self/task/{task}/children").read_text().split()
+    ]
+    return {pid for pid in children if b"evaluators.zygote.server" in Path(f"/proc/{pid}/cmdline").read_bytes()}

@@ -183,7 +183,8 @@ def test_a_compiler_works_in_a_builder_and_its_output_in_a_runner(zygote: Zygote
     (work / "a.cpp").write_text(source)
     code = f"""
     import subprocess
-    subprocess.run(["g++", "-O2", "-fopenmp", "-shared", "-fPIC", "-flto=auto", "-o", "a.so", "a.cpp"], cwd="{work}", check=True)
+    flags = "-O2 -fopenmp -shared -fPIC -flto=auto -o a.so".split()
+    subprocess.run(["g++", *flags, "a.cpp"], cwd="{work}", check=True)
     """
     built = run(zygote, code, "builder", writable=(work,))
     assert (built.text, built.status.code) == ("", 0)

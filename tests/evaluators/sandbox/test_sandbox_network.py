@@ -20,7 +20,7 @@ KINDS = {
     "packet": "socket.socket(socket.AF_PACKET, socket.SOCK_RAW)",
     "vsock": "socket.socket(socket.AF_VSOCK, socket.SOCK_STREAM)",
     "pair": "socket.socketpair()",
-    "name server": "socket.getaddrinfo('localhost', 80)[0][4][0].index('.'); socket.create_connection(('localhost', 80))",
+    "name server": "socket.create_connection(('localhost', 80))",
 }
 
 

@@ -68,7 +68,15 @@ def test_calls_beyond_the_table_are_not_there(zygote: Zygote) -> None:
     assert refusal(zygote, code) == "OSError"
 
 
-@pytest.mark.parametrize("start", ["os.fork()", "subprocess.run(['/usr/bin/true'])", "os.posix_spawn('/usr/bin/true', ['true'], {})", "os.execv('/usr/bin/true', ['true'])"])  # fmt: skip  # noqa: E501
+@pytest.mark.parametrize(
+    "start",
+    [
+        "os.fork()",
+        "subprocess.run(['/usr/bin/true'])",
+        "os.posix_spawn('/usr/bin/true', ['true'], {})",
+        "os.execv('/usr/bin/true', ['true'])",
+    ],
+)
 def test_a_runner_starts_no_process(zygote: Zygote, start: str) -> None:
     assert refusal(zygote, f"import os, subprocess; {start}") == "PermissionError"
 
@@ -89,7 +97,8 @@ def test_threads_work(zygote: Zygote) -> None:
     code = """
     import threading, numpy as np
     results = []
-    threads = [threading.Thread(target=lambda i=i: results.append(int((np.eye(200) @ np.eye(200)).sum()) + i)) for i in range(8)]
+    def work(i): results.append(int((np.eye(200) @ np.eye(200)).sum()) + i)
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
     for t in threads: t.start()
     for t in threads: t.join()
     print(sorted(results))
