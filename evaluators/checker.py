@@ -24,13 +24,19 @@ SMALL_ROWS = 64
 class Checker:
     """Compares outputs with the oracle and keeps the worst error by workload and family."""
 
-    def __init__(self, reference: Reference, lock: ToleranceLock, rng: np.random.Generator) -> None:
+    def __init__(
+        self,
+        reference: Reference,
+        lock: ToleranceLock,
+        rng: np.random.Generator,
+        errors: dict[str, dict[str, ErrorMeasure]] | None = None,
+    ) -> None:
         self._reference = reference
         self._lock = lock
         self._rng = rng
         self._dtypes: dict[str, DType] = {a.name: a.dtype for a in reference.task.args if a.role != "in"}
         self.ordinary_family = reference.families[0]
-        self.errors: dict[str, dict[str, ErrorMeasure]] = {}
+        self.errors: dict[str, dict[str, ErrorMeasure]] = {} if errors is None else errors
         """Workload -> family -> worst error so far."""
 
     def check(

@@ -96,21 +96,21 @@ def compare(
     """
     if actual.shape != oracle.shape:
         raise ValueError(f"{name} has shape {actual.shape}, the oracle {oracle.shape}")
-    where = _Where(name, rows)
+    subject = _Subject(name, dtype, EXACT if DTYPES[dtype].exact else limit, rows)
     if actual.size == 0:
-        return Comparison(Status.PASSED, _measure(0.0, 0.0, limit, 0))
+        return Comparison(Status.PASSED, subject.measure(0.0, 0.0, 0))
     if DTYPES[dtype].exact:
-        return _compare_exact(actual, oracle, where)
+        return _compare_exact(actual, oracle, subject)
     values = decode(actual, dtype)
     step = ulp(np.asarray(_per_row(scale, oracle.ndim), dtype=np.float64), dtype)
     with np.errstate(all="ignore"):
         errors = np.subtract(values, oracle, dtype=np.promote_types(oracle.dtype, np.float64))
         np.abs(errors, out=errors)
         errors /= step
-    worst = _largest(errors)
-    if np.isfinite(worst):
-        return _judge(errors, worst, values, oracle, limit, where)
-    return _compare_special(values, oracle, step, limit, dtype, where)
+    # One NaN makes the maximum NaN: NaN and Inf on either side, and 0 / 0 where a scale is 0, go the careful way.
+    if np.isfinite(errors.max()):
+        return _judge(errors, values, oracle, subject)
+    return _compare_special(values, oracle, step, subject)
 
 
 def compare_outputs(
@@ -140,27 +140,35 @@ def compare_outputs(
 
 
 @dataclass(frozen=True)
-class _Where:
-    """Names an element for people."""
+class _Subject:
+    """What is compared, and beside which limit."""
 
     name: str
+    dtype: DType
+    limit: Limit
     rows: Array | None
 
     def element(self, flat: int, shape: tuple[int, ...]) -> str:
+        """An element's name for people."""
         index = [int(i) for i in np.unravel_index(flat, shape)]
         if index and self.rows is not None:
             index[0] = int(self.rows[index[0]])
         return f"{self.name}[{', '.join(map(str, index))}]"
 
+    def measure(self, worst: float | None, rms: float | None, elements: int) -> ErrorMeasure:
+        """The errors beside the limits."""
+        return ErrorMeasure(
+            max_ulp=worst,
+            rms_ulp=rms,
+            max_limit_ulp=self.limit.max_ulp,
+            rms_limit_ulp=self.limit.rms_ulp,
+            elements=elements,
+        )
+
 
 def _per_row(scale: Array, ndim: int) -> Array:
     """One value a row becomes a column that broadcasts; anything else broadcasts as it is."""
     return scale.reshape(scale.shape + (1,) * (ndim - 1)) if scale.ndim == 1 and ndim > 1 else scale
-
-
-def _largest(errors: Array) -> float:
-    """The largest error; NaN where any is NaN. 0 / 0 (a zero scale and no error) is NaN too and is sorted out later."""
-    return float(errors.max())
 
 
 def _rms(errors: Array, worst: float) -> float:
@@ -174,21 +182,17 @@ def _rms(errors: Array, worst: float) -> float:
     return float(worst * np.sqrt(np.dot(scaled, scaled) / flat.size))
 
 
-def _measure(worst: float | None, rms: float | None, limit: Limit, elements: int) -> ErrorMeasure:
-    return ErrorMeasure(
-        max_ulp=worst, rms_ulp=rms, max_limit_ulp=limit.max_ulp, rms_limit_ulp=limit.rms_ulp, elements=elements
-    )
-
-
-def _judge(errors: Array, worst: float, values: Array, oracle: Array, limit: Limit, where: _Where) -> Comparison:
+def _judge(errors: Array, values: Array, oracle: Array, subject: _Subject) -> Comparison:
     """The verdict over finite errors."""
+    limit = subject.limit
+    worst = float(errors.max())
     rms = _rms(errors, worst)
-    measure = _measure(worst, rms, limit, errors.size)
+    measure = subject.measure(worst, rms, errors.size)
     if worst <= limit.max_ulp and (rms <= limit.rms_ulp or not limit.rms_binds(errors.size)):
         return Comparison(Status.PASSED, measure)
     flat = int(np.argmax(errors))
     got, expected = float(values.reshape(-1)[flat]), float(oracle.reshape(-1)[flat])
-    text = f"{where.element(flat, errors.shape)}: got {got:.9g}, expected {expected:.9g}, "
+    text = f"{subject.element(flat, errors.shape)}: got {got:.9g}, expected {expected:.9g}, "
     if worst >= _BEYOND:
         text += "where the row's scale is 0 and only 0 is right"
     elif worst > limit.max_ulp:
@@ -201,11 +205,9 @@ def _judge(errors: Array, worst: float, values: Array, oracle: Array, limit: Lim
     return Comparison(Status.WRONG_VALUES, measure, text)
 
 
-def _compare_special(
-    values: Array, oracle: Array, step: Float64Array, limit: Limit, dtype: DType, where: _Where
-) -> Comparison:
+def _compare_special(values: Array, oracle: Array, step: Float64Array, subject: _Subject) -> Comparison:
     """The careful path: there are NaN, Inf or zero scales."""
-    expected = decode(encode(oracle, dtype), dtype)
+    expected = decode(encode(oracle, subject.dtype), subject.dtype)
     with np.errstate(all="ignore"):
         same = (values == expected) | (np.isnan(values) & np.isnan(expected))
         finite = np.isfinite(values) & np.isfinite(oracle)
@@ -214,27 +216,27 @@ def _compare_special(
         flat = int(np.argmax(misplaced))
         got, wanted = values.reshape(-1)[flat], expected.reshape(-1)[flat]
         count = int(np.count_nonzero(misplaced))
-        text = f"{where.element(flat, values.shape)}: got {float(got):.9g}, expected {float(wanted):.9g}"
+        text = f"{subject.element(flat, values.shape)}: got {float(got):.9g}, expected {float(wanted):.9g}"
         text += f" ({count} of {values.size} elements are NaN or Inf, or should be)"
-        return Comparison(Status.NOT_FINITE, _measure(None, None, limit, values.size), text)
+        return Comparison(Status.NOT_FINITE, subject.measure(None, None, values.size), text)
     wide = np.promote_types(oracle.dtype, np.float64)
     with np.errstate(all="ignore"):
         difference = np.abs(np.subtract(values, oracle, dtype=wide))
         errors = np.where(finite & (difference != 0), difference / step, 0.0)
         # A zero scale divides to Inf, an Inf scale to NaN: in both nothing but the exact value will do.
         errors = np.where(np.isfinite(errors), np.minimum(errors, _BEYOND), np.where(same, 0.0, _BEYOND))
-    return _judge(errors, float(errors.max()), values, oracle, limit, where)
+    return _judge(errors, values, oracle, subject)
 
 
-def _compare_exact(actual: Array, oracle: Array, where: _Where) -> Comparison:
+def _compare_exact(actual: Array, oracle: Array, subject: _Subject) -> Comparison:
     wrong = actual != oracle
     if not wrong.any():
-        return Comparison(Status.PASSED, _measure(0.0, 0.0, EXACT, actual.size))
+        return Comparison(Status.PASSED, subject.measure(0.0, 0.0, actual.size))
     flat = int(np.argmax(wrong))
     got, expected = actual.reshape(-1)[flat], oracle.reshape(-1)[flat]
     count = int(np.count_nonzero(wrong))
     distances = np.abs(actual[wrong].astype(np.float64) - oracle[wrong].astype(np.float64))
     worst = float(distances.max()) or 1.0
     rms = float(np.sqrt(np.dot(distances, distances) / actual.size))
-    text = f"{where.element(flat, actual.shape)}: got {got}, expected {expected} ({count} of {actual.size} differ)"
-    return Comparison(Status.WRONG_VALUES, _measure(worst, rms, EXACT, actual.size), text)
+    text = f"{subject.element(flat, actual.shape)}: got {got}, expected {expected} ({count} of {actual.size} differ)"
+    return Comparison(Status.WRONG_VALUES, subject.measure(worst, rms, actual.size), text)

@@ -19,8 +19,8 @@ FLAT_LATE_STRIDE = 64
 class ContentPool:
     """Generated inputs of one workload's ordinary family, and their transforms.
 
-    What a transform yields is valid wherever each argument alone may be rotated and have elements exchanged (``rotate``)
-    or takes any bits (``xor``); arguments with more structure say ``fresh`` and are generated anew each time.
+    What a transform yields is valid wherever each argument alone may be rotated and have elements exchanged
+    (``rotate``) or takes any bits (``xor``); arguments with more structure say ``fresh`` and are generated anew.
     """
 
     def __init__(self, reference: Reference, workload: Workload, rng: np.random.Generator) -> None:

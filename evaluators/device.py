@@ -35,7 +35,7 @@ class Cpu:
 
 def find_cpu() -> Cpu:
     """Read the facts from ``/proc/cpuinfo`` and sysfs."""
-    facts = {}
+    facts: dict[str, str] = {}
     for row in Path("/proc/cpuinfo").read_text().splitlines():
         key, _, value = row.partition(":")
         facts.setdefault(key.strip(), value.strip())

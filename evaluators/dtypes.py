@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from evaluators.task import DType
+if TYPE_CHECKING:  # runners load this module: keep pydantic out of them
+    from evaluators.task import DType
 
 Array = npt.NDArray[Any]
 Float64Array = npt.NDArray[np.float64]
@@ -129,7 +130,8 @@ def _fp8_values(dtype: DType) -> npt.NDArray[np.float32]:
     magnitude[special] = np.nan
     if info.has_inf:
         magnitude[special & (fraction == 0)] = np.inf
-    return np.where(bits < 128, magnitude, -magnitude).astype(np.float32)
+    values: npt.NDArray[np.float32] = np.where(bits < 128, magnitude, -magnitude).astype(np.float32)
+    return values
 
 
 def _encode_fp8(values: Float64Array, dtype: DType) -> Array:

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from evaluators.evaluation import ErrorMeasure, Status
+from evaluators.evaluation import Status
+
+CHALLENGER, OCCUPANT = "challenger", "occupant"
 
 
 class CandidateFailure(Exception):
     """The candidate at hand gets this verdict. Never leaves the judge as an exception."""
 
-    def __init__(
-        self,
-        status: Status,
-        message: str,
-        *,
-        detail: str = "",
-        errors: dict[str, dict[str, ErrorMeasure]] | None = None,
-    ) -> None:
+    def __init__(self, status: Status, message: str, *, detail: str = "") -> None:
         super().__init__(message)
         self.status = status
         self.message = message
         self.detail = detail
-        self.errors = errors or {}
-        """Workload -> input family -> what was measured before it failed."""
+        self.whose = CHALLENGER
+        """In a duel: which of the two failed."""

@@ -65,7 +65,6 @@ def open_session(
         stack.pop_all()
     try:
         session.import_program(task.limits.import_s)
-        session.stop()
     except BaseException:
         session.close()
         raise
@@ -84,5 +83,3 @@ def _payload(task: Task, program: BuiltProgram) -> dict[str, object]:
 def _environment(task: Task) -> dict[str, str]:
     threads = str(task.threads)
     return {"OMP_NUM_THREADS": threads, "OPENBLAS_NUM_THREADS": threads, "MKL_NUM_THREADS": threads}
-
-

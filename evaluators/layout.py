@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from math import prod
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from evaluators.dtypes import storage_dtype
-from evaluators.task import DType, Role
+
+if TYPE_CHECKING:  # runners load this module: keep pydantic out of them
+    from evaluators.task import DType, Role
 
 ALIGNMENT = 64
 """Every argument starts on a multiple of this many bytes: part of the task contract."""
 GUARD_BYTES = 256
 """Bytes before and after each writable argument whose content must not change."""
+
 
 @dataclass(frozen=True)
 class ArgPlace:
@@ -56,16 +60,15 @@ class Layout:
         """Size of all slots' writable part, guards included."""
         return self.output_stride * self.slots
 
-    def to_json(self) -> dict[str, object]:
+    def to_json(self) -> dict[str, Any]:
         """What a PREPARE frame carries."""
         return asdict(self)
 
     @staticmethod
-    def from_json(data: dict[str, object]) -> Layout:
+    def from_json(data: dict[str, Any]) -> Layout:
         """The reverse of :meth:`to_json`."""
-        places = tuple(ArgPlace(**{**p, "shape": tuple(p["shape"])}) for p in data["places"])  # type: ignore[attr-defined]
-        scalars = tuple(data["scalars"])  # type: ignore[arg-type]
-        return Layout(**{**data, "places": places, "scalars": scalars})  # type: ignore[arg-type]
+        places = tuple(ArgPlace(**{**p, "shape": tuple(p["shape"])}) for p in data["places"])
+        return Layout(**{**data, "places": places, "scalars": tuple(data["scalars"])})
 
 
 def _aligned(offset: int) -> int:

@@ -11,6 +11,8 @@ import numpy as np
 from evaluators.checker import Checker
 from evaluators.content import ContentPool
 from evaluators.dtypes import Array
+from evaluators.errors import JudgeError
+from evaluators.failure import CHALLENGER, CandidateFailure
 from evaluators.plan import RoundPlan
 from evaluators.session import Session
 
@@ -29,7 +31,9 @@ class Side:
     """What a call of our own empty program costs through the same channel, calibrated for this plan and language."""
     call_deadline_s: float
     checker: Checker | None
-    """``None`` for a baseline, whose outputs were checked when it was calibrated."""
+    """``None`` for a baseline, whose outputs were checked when it was calibrated: what fails in it is our fault."""
+    whose: str = CHALLENGER
+    """Who is to blame for a failure of this side, in a duel."""
 
 
 @dataclass
@@ -44,10 +48,19 @@ class PairedTimes:
         return [math.log(b / a) for a, b in zip(self.ours, self.theirs, strict=True)]
 
 
-def fill(session: Session, content: ContentPool, rng: np.random.Generator) -> None:
-    """Fresh content in every slot. The runner, and any other that maps these inputs, must be stopped."""
-    for slot in range(session.layout.slots):
+def fill(session: Session, content: ContentPool, slots: list[int], rng: np.random.Generator) -> None:
+    """Fresh content in every slot, those that will not be called last.
+
+    The runner, and any other that maps these inputs, must be stopped. The order matters on a CPU: the idle slots are as
+    many bytes as the called ones, so writing them last pushes the called ones out of the cache.
+    """
+    for slot in [*slots, *sorted(set(range(session.layout.slots)) - set(slots))]:
         content.fill(session.arguments(slot), rng)
+
+
+def draw_slots(plan: RoundPlan, rng: np.random.Generator) -> list[int]:
+    """The slots of one round's calls, in calling order."""
+    return [int(s) for s in rng.permutation(plan.layout.slots)[: plan.calls]]
 
 
 def one_round(side: Side, plan: RoundPlan, slots: list[int], rng: np.random.Generator, *, whole: bool = False) -> float:
@@ -82,14 +95,24 @@ def paired_round(
     whole: bool = False,
 ) -> None:
     """One round of both, in random order, on the same content and the same calls; appends to ``times``."""
-    fill(ours.session, content, rng)
-    slots = [int(s) for s in rng.permutation(plan.layout.slots)[: plan.calls]]
+    slots = draw_slots(plan, rng)
+    fill(ours.session, content, slots, rng)
     _copy_inouts(ours.session, theirs.session, slots)
     measured: dict[int, float] = {}
     for side in (ours, theirs) if rng.integers(2) else (theirs, ours):
-        measured[id(side)] = one_round(side, plan, slots, rng, whole=whole and side is ours)
+        measured[id(side)] = _attributed(side, plan, slots, rng, whole=whole and side is ours)
     times.ours.append(measured[id(ours)])
     times.theirs.append(measured[id(theirs)])
+
+
+def _attributed(side: Side, plan: RoundPlan, slots: list[int], rng: np.random.Generator, *, whole: bool) -> float:
+    try:
+        return one_round(side, plan, slots, rng, whole=whole)
+    except CandidateFailure as failure:
+        if side.checker is None:
+            raise JudgeError(f"a baseline failed on {plan.workload.name}: {failure.message}") from failure
+        failure.whose = side.whose
+        raise
 
 
 def _inout_names(session: Session) -> list[str]:

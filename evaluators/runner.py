@@ -19,6 +19,7 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from evaluators.channel import (
     ADMISSION_CODES,
@@ -29,8 +30,8 @@ from evaluators.channel import (
     encode,
     receive,
 )
-from evaluators.evaluation import Status
 from evaluators.layout import Layout, slot_views
+from evaluators.status import Status
 
 MESSAGE_CAP = 4000
 Call = Callable[[], None]
@@ -186,16 +187,8 @@ class Runner:
             self._calls.append(self._program.bind(arrays, writable, layout.scalars))
 
 
-def _set_threads(count: int) -> None:
-    try:
-        from threadpoolctl import threadpool_limits  # noqa: PLC0415  (preloaded in the zygote where it is installed)
-    except ImportError:
-        return
-    threadpool_limits(count)
-
-
 def main(payload: dict[str, Any], fds: dict[str, int]) -> None:
     """Entry of a runner's process, called once the sandbox is closed."""
     if payload["threads"] > 1:
-        _set_threads(payload["threads"])
+        threadpool_limits(payload["threads"])  # the zygote loaded BLAS with one, so that forking stays safe
     Runner(payload, fds).serve()

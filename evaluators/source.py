@@ -116,10 +116,19 @@ def flags_line(source: str) -> int | None:
 
 
 def build_flags(source: str, flag_choices: Sequence[Sequence[str]]) -> tuple[str, ...]:
-    """The compiler flags a source picks: one alternative of each group, in the order of the groups.
+    """The compiler flags a source picks, a word each; see :func:`picked_flags`.
 
-    A group the line does not mention gives its empty alternative where it has one, else its first; so does a source
-    without the line, except that it gives every group's first.
+    Raises:
+        ValueError: As there.
+    """
+    return _words(picked_flags(source, flag_choices))
+
+
+def picked_flags(source: str, flag_choices: Sequence[Sequence[str]]) -> tuple[str, ...]:
+    """The alternatives a source picks in its ``// build-flags:`` line: one of each group, in their order.
+
+    A group the line does not mention gives its empty alternative where it has one, else its first. A source without
+    the line picks every group's first.
 
     Args:
         source: The candidate's text.
@@ -131,14 +140,13 @@ def build_flags(source: str, flag_choices: Sequence[Sequence[str]]) -> tuple[str
     """
     number = flags_line(source)
     if number is None:
-        return _words(group[0] for group in flag_choices)
+        return tuple(group[0] for group in flag_choices)
     match = _FLAGS_LINE.match(_lines(source)[number - 1])
-    asked = match.group(1).split() if match else []
-    left = list(asked)
-    picked = [_pick(group, left) for group in flag_choices]
+    left = match.group(1).split() if match else []
+    picked = tuple(_pick(group, left) for group in flag_choices)
     if left:
         raise ValueError(_objection(left[0], number, flag_choices))
-    return _words(picked)
+    return picked
 
 
 def flags_comment(picked: Sequence[str], comment: str = "//") -> str:
