@@ -198,7 +198,7 @@ def _folders(fd: int) -> list[str]:
 
 
 def _start_time(pid: int) -> str:
-    """When a process started, in the kernel's ticks: tells it from a later one of the same number; "" for a dead one."""
+    """When a process started, in the kernel's ticks: tells it from a later one of its number; "" for a dead one."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
     except OSError:

@@ -38,10 +38,10 @@ if os.fork() == 0:
     os.setsid()
     if os.fork() == 0:
         os.setsid()
-        print("started", flush=True)
         os.execv("/usr/bin/sleep", ["sleep", "1000"])
     os._exit(0)
 os.wait()
+print("started")
 time.sleep(1000)
 '''
 zygote = Zygote(minimum="none", scratch=Path(sys.argv[1]), preload=PRELOAD)
@@ -61,7 +61,7 @@ else:
 
 
 def start_judge(scratch: Path, end: str) -> tuple[subprocess.Popen[str], list[int], list[int]]:
-    """A judge with a stopped runner and a builder whose grandchild has left its session; all below it, by pid and pidfd."""
+    """A judge with a stopped runner and a builder whose grandchild has left its session; pids and pidfds below it."""
     judge = subprocess.Popen(
         [sys.executable, "-c", JUDGE, str(scratch), end],
         cwd=Path(evaluators.__file__).parent.parent,
