@@ -116,8 +116,12 @@ class Parent:
         if "memory" not in self.controllers:
             return False
         file = "memory.oom_control" if self._version == 1 else "memory.events"
-        with open(os.open(f"{name}/{file}", os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._fd), encoding="ascii") as rows:
-            return any(row.split()[0] == "oom_kill" and int(row.split()[1]) > 0 for row in rows)
+        fd = os.open(f"{name}/{file}", os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._fd)
+        try:
+            words = os.read(fd, 4096).split()
+        finally:
+            os.close(fd)
+        return int(words[words.index(b"oom_kill") + 1]) > 0 if b"oom_kill" in words else False
 
     def remove(self, name: str) -> bool:
         """Remove a child's group; False while something is left in it."""

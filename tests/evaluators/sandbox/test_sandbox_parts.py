@@ -9,9 +9,9 @@ import pytest
 
 from evaluators.sandbox import cgroups
 from evaluators.sandbox.identity import choose_identities
-from evaluators.sandbox.probe import probe_layers
 from evaluators.sandbox.report import Layer, LayerName, SandboxReport, meets
 from evaluators.sandbox.view import base_view, cover, package_paths
+from evaluators.zygote.client import Zygote
 from evaluators.zygote.wire import receive_message, send_message
 
 WHOLE = "0 0 4294967295"
@@ -47,8 +47,9 @@ def test_a_report_survives_the_wire() -> None:
     assert SandboxReport.from_json(before.to_json()) == before
 
 
-def test_the_probe_tells_every_layer_once() -> None:
-    found = probe_layers()
+def test_a_zygote_tells_every_layer_once(tmp_path: Path) -> None:
+    with Zygote(minimum="none", scratch=tmp_path, preload=()) as zygote:
+        found = zygote.layers
     assert [layer.name for layer in found.layers] == list(LayerName)
     assert all(layer.detail for layer in found.missing())
     assert found.active(LayerName.RESOURCE_LIMITS)

@@ -167,6 +167,12 @@ def test_a_child_s_random_numbers_are_its_own(zygote: Zygote) -> None:
     assert run(zygote, code).last != run(zygote, code).last
 
 
+def test_the_order_of_sets_is_the_same_in_every_run(zygote: Zygote, tmp_path: Path) -> None:
+    code = "print(list({'a', 'b', 'c', 'd'}), hash('x'))"
+    with Zygote(minimum="none", scratch=tmp_path, preload=PRELOAD) as another:
+        assert run(zygote, code).last == run(another, code).last
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
