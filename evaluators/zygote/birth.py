@@ -52,13 +52,15 @@ def run_child(birth: Birth) -> NoReturn:
 
 
 def run_rehearsal(box: Box, writer: int) -> NoReturn:
-    """Close the sandbox, look whether what must be reachable is, and write the layer that failed, if one did."""
+    """Close the sandbox and look whether what must be reachable is; write a line: empty, or the layer that failed."""
     try:
         try:
             box.close([writer])
             _check_reach(box)
         except LayerError as error:
-            os.write(writer, f"{error.name}\t{error.reason}".encode())
+            os.write(writer, f"{error.name}\t{error.reason}\n".encode())
+        else:
+            os.write(writer, b"\n")
     finally:
         os._exit(0)
 

@@ -52,7 +52,7 @@ class Nursery:
         """Fork a child of each role that does nothing; a layer that fails in it is switched off, and said to be.
 
         Raises:
-            OSError: a child failed without any layer to blame.
+            ChildProcessError: a child failed without any layer to blame.
         """
         for role in get_args(Role):
             for _ in LayerName:
@@ -91,10 +91,13 @@ class Nursery:
             run_rehearsal(box, writer)
         os.close(writer)
         with open(reader, encoding="utf-8") as words:
-            name, _, reason = words.read().partition("\t")
-        os.waitpid(pid, 0)
+            line = words.read()
+        _, status = os.waitpid(pid, 0)
         box.release()
         self._let_go(box.group)
+        if not line:
+            raise ChildProcessError(f"the rehearsal of a {role} ended without a word (status {status})")
+        name, _, reason = line.strip().partition("\t")
         return LayerError(LayerName(name), reason) if name else None
 
     def _switch_off(self, failed: LayerError) -> None:
