@@ -60,7 +60,13 @@ class Policy:
             user = (self.host.identities.next(), self.host.identities.group)
             for folder in request.writable:
                 _hand_over(folder, *user)
-        ruleset = self._ruleset(request) if self.states.active(LayerName.LANDLOCK) else None
+        group = self._group(request)
+        try:
+            ruleset = self._ruleset(request) if self.states.active(LayerName.LANDLOCK) else None
+        except BaseException:
+            if group is not None:
+                group.remove()
+            raise
         return Box(
             request=request,
             scratch=self.host.scratch,
@@ -70,7 +76,7 @@ class Policy:
             user=user,
             ruleset=ruleset,
             program=partial(self._program, request.role) if self.states.active(LayerName.SECCOMP) else None,
-            group=self._group(request),
+            group=group,
         )
 
     def _limits(self, request: BoxRequest) -> list[tuple[int, int]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import select
 import signal
@@ -15,6 +16,7 @@ from evaluators.errors import JudgeError
 from evaluators.zygote.request import ExitStatus
 
 _LOG_CHUNK = 64 << 10
+_IMPATIENT_SWEEPS = 20
 _STATE_STOPPED = b"T"
 _STATES_DEAD = (b"Z", b"X")
 
@@ -49,7 +51,7 @@ class Child:
         self._signal(signal.SIGSTOP)
         deadline = time.monotonic() + deadline_s
         before: frozenset[str] | None = None
-        while True:
+        for sweep in itertools.count():
             now = _stopped_threads(self.pid)
             # Two equal sweeps: while the first ran, a thread not yet stopped may have started another, which the
             # second lists; nobody is left to start one in the second.
@@ -58,6 +60,8 @@ class Child:
             if time.monotonic() > deadline:
                 raise JudgeError(f"process {self.pid} did not stop within {deadline_s:g} s")
             before = now
+            if sweep > _IMPATIENT_SWEEPS:
+                os.sched_yield()  # a thread needs a processor to stop on: perhaps this one
 
     def resume(self) -> None:
         """Send SIGCONT."""
