@@ -9,6 +9,7 @@ import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
+from sqlalchemy.exc import OperationalError
 
 import evolve.database
 from evaluators.errors import UsageError
@@ -113,7 +114,7 @@ def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
 
 def test_read_only_engines_cannot_write(file: Path) -> None:
     before = file.read_bytes()
-    with open_database(f"sqlite:///{file}", read_only=True).connect() as connection:
-        with pytest.raises(Exception, match="readonly"):
-            connection.exec_driver_sql("DELETE FROM alembic_version")
+    engine = open_database(f"sqlite:///{file}", read_only=True)
+    with engine.connect() as connection, pytest.raises(OperationalError, match="readonly"):
+        connection.exec_driver_sql("DELETE FROM alembic_version")
     assert file.read_bytes() == before
