@@ -6,11 +6,12 @@ import time
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Self
 
 from evaluators.evaluation import Status
-from evaluators.task import Task
+from evaluators.task import Language, Task
 from evolve.archive import Elite
 from evolve.booking import Booking
 from evolve.budget import NOTHING, Budget, Charge, Clock, Reservation, Spent
@@ -85,7 +86,7 @@ class Run:
             self.directory.write_best(best.source, best.language)
 
     @classmethod
-    def create(  # noqa: PLR0913 - the ways in to a run, each by name
+    def create(
         cls,
         directory: Path,
         task: Task,
@@ -113,7 +114,7 @@ class Run:
         return cls(folder, storage, task, settings, clock)
 
     @classmethod
-    def open(  # noqa: PLR0913 - see create
+    def open(
         cls,
         directory: Path,
         task: Task,
@@ -174,7 +175,12 @@ class Run:
             parent=self.program(parent.number),
             inspirations=tuple(self.program(elite.number) for elite in inspirations),
             rng=stream(search.seed, Stream.PROPOSE, number),
+            known=partial(self.holds, language=self.program(parent.number).language),
         )
+
+    def holds(self, source: str, language: Language) -> bool:
+        """Whether a program with this source text is stored already, judged or not."""
+        return self.storage.find(text_hash(storable(source)), language) is not None
 
     def may_ask(self, extra: Charge = NOTHING) -> bool:
         """Whether :meth:`ask` would go through now."""
