@@ -30,7 +30,7 @@ class Account:
 def summarise(account: Account) -> Report:
     """The summary of a run, as data and as text."""
     best = account.progress.best
-    pairs = [("ended", account.reason)]
+    pairs = [("ended", wording.reason(account.reason))]
     if best is None:
         contender = account.progress.contender
         unconfirmed = f"; program {contender.number} looked best and is not confirmed" if contender else ""
