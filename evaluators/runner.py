@@ -30,8 +30,8 @@ from evaluators.channel import (
     encode,
     receive,
 )
-from evaluators.evaluation import Status
 from evaluators.layout import Layout, slot_views
+from evaluators.status import Status
 
 MESSAGE_CAP = 4000
 Call = Callable[[], None]
