@@ -6,16 +6,15 @@ import time
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Self
 
 from evaluators.evaluation import Status
-from evaluators.task import Language, Task
+from evaluators.source import source_hash
+from evaluators.task import Task
 from evolve.archive import Elite
 from evolve.booking import Booking
 from evolve.budget import NOTHING, Budget, Charge, Clock, Reservation, Spent
-from evolve.database.codec import text_hash
 from evolve.database.records import (
     CellRecord,
     Event,
@@ -168,19 +167,16 @@ class Run:
         parent = choose_parent(ranked, search.explore, rng)
         others = (*ranked, *self.population.everywhere.ranked())
         inspirations = choose_inspirations(parent, others, search.inspirations, rng)
+        shown = self.program(parent.number)
         return ProposeContext(
             task=self.task,
             number=number,
             island=island.number,
-            parent=self.program(parent.number),
+            parent=shown,
             inspirations=tuple(self.program(elite.number) for elite in inspirations),
             rng=stream(search.seed, Stream.PROPOSE, number),
-            known=partial(self.holds, language=self.program(parent.number).language),
+            known=lambda source: self.storage.find(source_hash(storable(source)), shown.language) is not None,
         )
-
-    def holds(self, source: str, language: Language) -> bool:
-        """Whether a program with this source text is stored already, judged or not."""
-        return self.storage.find(text_hash(storable(source)), language) is not None
 
     def may_ask(self, extra: Charge = NOTHING) -> bool:
         """Whether :meth:`ask` would go through now."""
@@ -204,10 +200,8 @@ class Run:
         if proposal is None:
             self.budget.settle(reservation)
             return None
-        try:
-            program = self._store(context.number, context.island, proposal)
-        finally:
-            self.budget.settle(reservation, Charge(candidates=1))
+        program = self._store(context.number, context.island, proposal)
+        self.budget.settle(reservation, Charge(candidates=1))
         return program
 
     def add_seed(self) -> Program | StopReason:
@@ -222,7 +216,7 @@ class Run:
 
     def _store(self, number: int, island: int, proposal: Proposal) -> Program:
         source = storable(proposal.source)
-        key = text_hash(source)
+        key = source_hash(source)
         twin = self.storage.find(key, proposal.language)
         at_once = twin is not None and twin[1] is ProgramState.FINISHED
         program = Program(
