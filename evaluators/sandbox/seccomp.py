@@ -63,7 +63,10 @@ _BUILDING = """
     creat rename renameat renameat2 unlink unlinkat mkdir mkdirat rmdir link linkat symlink symlinkat mknod mknodat
     chmod fchmod fchmodat fchmodat2 utime utimes utimensat futimesat truncate ftruncate fallocate
     fsync fdatasync sync_file_range flock statfs fstatfs copy_file_range sendfile splice
+    setuid setgid setresuid setresgid
 """
+"""Changing user among its own is no gain to a process without capabilities, and GNU make does it before each command."""
+
 
 
 def instructions(role: Role, own_pid: int, machine: str | None = None) -> bytes:
