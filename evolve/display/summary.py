@@ -121,9 +121,8 @@ def _value_merit(score: float, account: Account) -> str:
     if account.seed and account.seed.score is not None:
         parts.append(f"seed {account.seed.score:.10g}")
     if account.best_known is not None:
-        source = f", {account.best_known_source}" if account.best_known_source else ""
-        parts.append(f"best published {account.best_known:.10g}{source}")
-    return "; ".join(parts)
+        parts.append(f"best published {account.best_known:.10g}")
+    return "; ".join(parts) + (f"\n{account.best_known_source}" if account.best_known_source else "")
 
 
 def _sandbox_warning(program: Program | None) -> str:

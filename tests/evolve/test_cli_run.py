@@ -17,7 +17,7 @@ def test_a_run_ends_with_a_summary(evolve, toy):
     assert "best program  " in result.output
     assert "8 tried: 8 passed, 0 failed" in result.output
     assert "seed 0." in result.output
-    assert "best published 2, a paper" in result.output
+    assert "best published 2\n              a paper" in result.output
     assert "stored in     r" in result.output
     assert f"evolve eval {toy} best.py" in result.output
     assert (evolve.folder / "r" / "config.toml").read_text().startswith(f'task = "{toy}"')
