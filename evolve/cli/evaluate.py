@@ -15,7 +15,7 @@ from evaluators.task_loading import find_task, load_task
 from evaluators.task_rules import program_language
 from evolve.cli.exits import Exit
 from evolve.cli.judging import StartJudge, ready_judges, services, stop_on_signals, unless_stopped
-from evolve.cli.options import output_options
+from evolve.cli.options import output_options, sandbox_option
 from evolve.display.output import DisplayMode, Output, open_output
 from evolve.display.report import Report
 from evolve.display.verdict import describe
@@ -29,13 +29,7 @@ from evolve.display.verdict import describe
     type=click.Choice(["cpp", "python", "triton", "cuda"]),
     help="The file's language, where its suffix does not say.",
 )
-@click.option(
-    "--sandbox",
-    type=click.Choice(["full", "reduced", "none"]),
-    default="full",
-    show_default=True,
-    help="The least sandbox to accept on this host.",
-)
+@sandbox_option
 @output_options
 def evaluate(
     task: str,

@@ -147,3 +147,18 @@ def test_plain_output_is_plain(evolve, run):
 
 def test_a_rich_display_shows_the_same(evolve, run):
     assert "10 tried" in evolve("show", run, "--display", "rich").output
+
+
+def test_check_says_that_a_task_is_fit(evolve, toy):
+    result = evolve("check", toy)
+    assert result.exit_code == 0, result.output
+    assert "seed program" in result.output
+    assert "fit to search on" in result.output
+    assert data(evolve("check", toy, "--json"))["rows"][0]["subject"] == "seed program"
+
+
+def test_check_refuses_a_task_whose_seed_fails(evolve, toy):
+    evolve.judge.confirm_status = lambda source: Status.WRONG_VALUES
+    result = evolve("check", toy)
+    assert result.exit_code == 2
+    assert "seed program seed.py: wrong_values" in result.stderr
