@@ -5,7 +5,7 @@ from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -97,6 +97,7 @@ def test_two_circles_in_one_place_overlap_however_small(evaluator):
 NEAR_QUARTERS = st.sampled_from([0.0, 0.125, 0.25, 0.5, 0.75, 1.0, np.nextafter(0.25, 0), np.nextafter(0.25, 1)])
 
 
+@settings(deadline=None)
 @given(hnp.arrays(np.float64, (5, 3), elements=NEAR_QUARTERS | st.floats(-0.1, 1.1)))
 def test_agrees_with_rational_arithmetic(evaluator, circles):
     exact = [[Fraction(v) for v in row] for row in circles.tolist()]

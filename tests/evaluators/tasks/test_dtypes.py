@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evaluators.dtypes import DTYPES, decode, encode, ulp
@@ -43,6 +43,7 @@ def test_known_bit_patterns(dtype, bits, value):
 
 
 @pytest.mark.parametrize("dtype", SMALL_FLOATS)
+@settings(deadline=None)
 @given(st.floats(allow_nan=False, width=64))
 def test_encoding_rounds_to_the_nearest_and_to_even(dtype, value):
     info = DTYPES[dtype]
@@ -65,6 +66,7 @@ def test_encoding_rounds_to_the_nearest_and_to_even(dtype, value):
 
 
 @pytest.mark.parametrize("dtype", ["fp64", "fp32", "fp16"])
+@settings(deadline=None)
 @given(data=st.data())
 def test_ulp_is_the_distance_to_the_next_value(dtype, data):
     kind = DTYPES[dtype].storage.type

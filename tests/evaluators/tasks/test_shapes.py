@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evaluators.shapes import ShapeError, axis_names, evaluate_expression, evaluate_shape
@@ -21,6 +21,7 @@ def expressions() -> st.SearchStrategy[str]:
     )
 
 
+@settings(deadline=None)
 @given(expressions())
 def test_an_expression_means_what_it_means_in_python(text):
     try:
