@@ -77,7 +77,11 @@ def held_out(program: Program) -> str:
     count = sum(w.split == "heldout" for w in program.confirmation.workloads)
     if not program.confirmation.confirmed:
         return f"confirmation failed: {program.confirmation.status}"
-    return f"{count} of {count} workloads passed in a confirmation run" if count else "confirmed; the task has none"
+    return (
+        f"{count} of {count} workloads passed in a confirmation run"
+        if count
+        else "confirmed; the task has no such workloads"
+    )
 
 
 def candidates(progress: Progress) -> str:
