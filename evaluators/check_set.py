@@ -21,6 +21,9 @@ WHOLE_ELEMENTS = 1 << 22
 """Workloads with at most this many input elements are compared whole, in every family; larger ones whole in the
 ordinary family and by :data:`CHECKED_ROWS` secret rows in the others."""
 CHECKED_ROWS = 128
+FRESH_FAMILIES = 3
+"""How many families besides the ordinary one a confirmation draws for each workload. The program has passed all of them
+before, on the kept set; a confirmation is about inputs that nothing has been checked on."""
 
 
 @dataclass(frozen=True)
@@ -59,8 +62,15 @@ class CheckSet:
         return known
 
     def fresh(self) -> CheckSet:
-        """Another set, with nothing in it yet and in the same folder: for a confirmation."""
+        """Another set for a confirmation: new inputs every time it is asked, of some families each."""
         return CheckSet(self._reference, self._folder, self._rng, keep=False)
+
+    def families(self) -> list[str]:
+        """The families to check a workload on: all of them, or the ordinary one and some others drawn at random."""
+        ordinary, *others = self._reference.families
+        if self._keeps or len(others) <= FRESH_FAMILIES:
+            return [ordinary, *others]
+        return [ordinary, *(str(f) for f in self._rng.choice(others, FRESH_FAMILIES, replace=False))]
 
     def _make(self, workload: Workload, family: str) -> CheckCase:
         reference = self._reference

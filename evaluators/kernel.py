@@ -14,6 +14,7 @@ from evaluators.ceilings import measure_ceilings
 from evaluators.check_set import CheckSet
 from evaluators.checker import Checker
 from evaluators.confidence import least_rounds, ratio_interval
+from evaluators.content import ContentPool
 from evaluators.device import DeviceLock
 from evaluators.duel import failed_duel, run_duel
 from evaluators.evaluation import Duel, Environment, Evaluation, Interval, Stage, Status
@@ -56,6 +57,7 @@ class KernelJudge:
         self._weights = normalised_weights(self._task.search_workloads())
         self._arena = self._make_arena(self._task.search_workloads(), also=self._edge())
         self._best_score = 0.0
+        self._heldout_calibrations: dict[str, WorkloadCalibration] = {}
         self.calibrations: dict[str, WorkloadCalibration] = {}
 
     def calibrate(self) -> None:
@@ -220,7 +222,12 @@ class KernelJudge:
         contenders = sorted({name for c in self.calibrations.values() for name in c.contenders})
         bench = replace(self._bench, baselines={name: self._bench.baselines[name] for name in contenders})
         with self._make_arena([workload]) as arena:
-            calibration = calibrate(bench, arena, workload, [case.program.language])
+            known = self._heldout_calibrations.get(workload.name)
+            if known is None:
+                calibration = calibrate(bench, arena, workload, self._task.languages)
+                self._heldout_calibrations[workload.name] = calibration
+            else:
+                calibration = replace(known, content=ContentPool(bench.reference, workload, arena.rng))
             with self._case(arena, case.program, case.trail) as again:
                 correctness(bench, arena, again, [workload], checks)
                 case.trail.enter(Stage.CONFIRMATION)
