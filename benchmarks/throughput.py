@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import itertools
 import os
 import resource
 import tempfile
@@ -86,7 +87,7 @@ async def measure(count: int, folder: Path) -> dict[str, object]:
     cpu_s = time.process_time() - cpu_before
     step = max(count // 10, 1)
     marks = watch.finished[::step]
-    rates = [(step) / (b - a) for a, b in zip(marks, marks[1:], strict=False)]
+    rates = [(step) / (b - a) for a, b in itertools.pairwise(marks)]
     return {
         "candidates": len(watch.finished),
         "outcome": outcome.text,
