@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import mmap
 import os
+from collections.abc import Sequence
 from typing import Self
 
 import numpy as np
@@ -17,6 +18,9 @@ _F_ADD_SEALS = 1033
 _F_SEAL_SEAL, _F_SEAL_SHRINK, _F_SEAL_GROW, _F_SEAL_FUTURE_WRITE = 1, 2, 4, 16
 
 Bytes = npt.NDArray[np.uint8]
+
+FIRST_BYTES = 64
+"""Of an output, what is looked at before all of it is."""
 
 
 class SharedBuffer:
@@ -101,6 +105,16 @@ class OutputGuard:
             if not np.array_equal(region, np.broadcast_to(self._poison[place.name], region.shape)):
                 return True
         return False
+
+    def unwritten_among(self, slots: Sequence[int]) -> str | None:
+        """The first output that is still poison throughout in one of these slots, or ``None``."""
+        called = np.asarray(slots, dtype=np.intp)
+        for place in self._outputs:
+            start = self._rows[called, place.offset : place.offset + min(place.nbytes, FIRST_BYTES)]
+            suspects = called[(start == self._poison[place.name][:FIRST_BYTES]).all(axis=1)]
+            if any(self.unwritten(int(slot)) is not None for slot in suspects):
+                return place.name
+        return None
 
     def unwritten(self, slot: int) -> str | None:
         """The first output of a slot that is still poison throughout, or ``None``."""

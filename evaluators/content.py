@@ -1,8 +1,8 @@
 """Fresh inputs for every round, cheaply: keyed transforms of generated pools. The keys never leave the judge.
 
-A transform must leave nothing to be remembered. Rows that only move, with an element changed here and there, can be told
-by a few of their elements, and the answers to them patched; so where elements are floats their fractions change as well,
-each row's by a key of its own: no value comes twice.
+A transform must leave nothing to be remembered. Rows that only move, with an element changed here and there, can be
+told by a few of their elements, and the answers to them patched; so where elements are floats their fractions change as
+well, each row's by a key of its own: no value comes twice.
 """
 
 from __future__ import annotations
