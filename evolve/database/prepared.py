@@ -12,6 +12,8 @@ from typing import Any
 
 from sqlalchemy import Connection, CursorResult, Executable, Insert
 
+Result = CursorResult[*tuple[Any, ...]]
+
 
 @dataclass(frozen=True)
 class _Compiled:
@@ -31,7 +33,7 @@ class PreparedStatements:
         """Nothing is compiled yet."""
         self._compiled: dict[Executable, _Compiled] = {}
 
-    def execute(self, connection: Connection, statement: Executable, row: Mapping[str, Any]) -> CursorResult[Any]:
+    def execute(self, connection: Connection, statement: Executable, row: Mapping[str, Any]) -> Result:
         """Execute ``statement`` with ``row``; an insert always gets the same columns."""
         found = self._compiled.get(statement)
         if found is None:

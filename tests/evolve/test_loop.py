@@ -11,13 +11,14 @@ import pytest
 from evaluators.errors import JudgeError, UsageError
 from evaluators.evaluation import Duel, DuelOutcome, Evaluation, Status
 from evaluators.task import ArchiveDimension, Language
-from evolve.database.records import GLOBAL
+from evolve.budget import Charge
+from evolve.database.records import GLOBAL, ModelCall
 from evolve.loop import WeightedProposer, search
 from evolve.observer import Progress
 from evolve.run import Run
 from evolve.settings import Caps
 from evolve.testing import FakeJudge, FakeProposer, fake_source
-from evolve.types import AddStatus, Program, ProgramState, ProposeContext, RunStatus, StopReason
+from evolve.types import AddStatus, Program, ProgramState, Proposal, ProposeContext, RunStatus, StopReason
 from tests.evolve.searching import Recorder, World, failing, history, settings
 
 
@@ -639,6 +640,28 @@ class TestBudget:
             assert view.record.best == 2
             assert view.pending() == []
         assert len(world.judge.evaluated) == 2, "what was judged is not judged again"
+
+    @pytest.mark.parametrize("proposals", [1, 4])
+    async def test_money_in_flight_counts_with_its_worst_case(self, tmp_path: Path, proposals: int) -> None:
+        """A proposer that says what a call may cost is not asked where that would pass the cap."""
+        world = World(tmp_path, settings(Caps(dollars=1.0), lanes=2, queue=3, proposals=proposals))
+        with world.create() as run:
+
+            class Paid(FakeProposer):
+                def worst_case(self) -> Charge:
+                    return Charge(dollars=0.3, tokens=100)
+
+                async def propose(self, context: ProposeContext) -> Proposal | None:
+                    await asyncio.sleep(0)
+                    run.record_model_call(ModelCall("p/m", "q", "a", "ok", context.number, dollars=0.3, tokens_in=100))
+                    return await super().propose(context)
+
+            world.proposer = Paid(lambda c: fake_source(1.0, text=str(c.number)))
+            outcome = await world.search(run)
+            assert outcome.reason is StopReason.DOLLARS
+            assert run.budget.spent.charge.dollars == pytest.approx(0.9)
+            assert run.budget.spent.charge.tokens == 300
+        assert len(world.programs()) == 4
 
     async def test_failed_candidates_are_booked(self, tmp_path: Path) -> None:
         world = World(tmp_path, settings(Caps(candidates=3)))
