@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import json
 import os
-import signal
 import sys
 import sysconfig
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
+from evaluators.sandbox import kernel
 from evaluators.sandbox.box import Box
 from evaluators.sandbox.report import LayerName
 from evaluators.sandbox.states import LayerError
-from evaluators.zygote.imports import GrantedPackages
+from evaluators.zygote.imports import Entry, GrantedPackages
 
 _NOT_STARTED = 70
 _ENTRY_FAILED = 1
-_ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8", "HOME": "/nonexistent"}
 
 
 @dataclass(frozen=True)
@@ -30,7 +28,7 @@ class Birth:
     """Everything a child needs to begin."""
 
     box: Box
-    entry: Callable[[dict[str, Any], dict[str, int]], object]
+    entry: Entry
     log: int
     """Becomes standard output and error."""
     ready: int
@@ -54,13 +52,15 @@ def run_child(birth: Birth) -> NoReturn:
 
 
 def run_rehearsal(box: Box, writer: int) -> NoReturn:
-    """Close the sandbox, look whether what must be reachable is, and write the layer that failed, if one did."""
+    """Close the sandbox and look whether what must be reachable is; write a line: empty, or the layer that failed."""
     try:
         try:
             box.close([writer])
             _check_reach(box)
         except LayerError as error:
-            os.write(writer, f"{error.name}\t{error.reason}".encode())
+            os.write(writer, f"{error.name}\t{error.reason}\n".encode())
+        else:
+            os.write(writer, b"\n")
     finally:
         os._exit(0)
 
@@ -68,15 +68,12 @@ def run_rehearsal(box: Box, writer: int) -> NoReturn:
 def _begin(birth: Birth) -> dict[str, Any] | None:
     """Close the sandbox; the payload, or ``None`` once the judge has been told why not."""
     try:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-        os.setsid()
+        os.setpgid(0, 0)  # not a new session: the judge's priority is its session's (sched_autogroup)
         os.dup2(birth.log, 1)
         os.dup2(birth.log, 2)
-        _take_environment(birth)
-        with open(birth.payload, "rb") as file:
-            payload: dict[str, Any] = json.loads(os.pread(file.fileno(), os.fstat(file.fileno()).st_size, 0))
+        os.environ.update(birth.environment)
+        payload: dict[str, Any] = json.loads(os.pread(birth.payload, os.fstat(birth.payload).st_size, 0))
         sys.meta_path.append(GrantedPackages(birth.package_folders, birth.packages))
-        os.chdir("/")
         gc.enable()
         birth.box.close([birth.ready, *birth.fds.values()])
     except (LayerError, OSError, ValueError) as error:
@@ -87,17 +84,7 @@ def _begin(birth: Birth) -> dict[str, Any] | None:
     return payload
 
 
-def _take_environment(birth: Birth) -> None:
-    os.environ.clear()
-    os.environ.update(_ENVIRONMENT)
-    if birth.box.request.writable:
-        os.environ["TMPDIR"] = str(birth.box.request.writable[0])
-    os.environ.update(birth.environment)
-
-
-def _call(
-    entry: Callable[[dict[str, Any], dict[str, int]], object], payload: dict[str, Any], fds: dict[str, int]
-) -> int:
+def _call(entry: Entry, payload: dict[str, Any], fds: dict[str, int]) -> int:
     """Call the entry; the exit code. From here on this process may run a candidate's code: it is nobody's friend."""
     try:
         entry(payload, fds)
@@ -108,7 +95,7 @@ def _call(
         traceback.print_exc()
         code = _ENTRY_FAILED
     sys.stdout.flush()
-    ctypes.CDLL(None).fflush(None)  # what a compiled candidate printed
+    kernel.flush_c_streams()  # what a compiled candidate printed
     return code & 0xFF
 
 
