@@ -127,7 +127,7 @@ class Run:
 
         Raises:
             UsageError: there is no run, its task is another (hash), its database is of another version, another
-                process has it open, or ``settings`` change what may not change (seed, islands).
+                process has it open, or ``settings`` change what may not change (seed, islands, migration_every).
         """
         folder, storage, stored = open_storage(directory, task, settings, url, config)
         return cls(folder, storage, task, stored, clock)
@@ -180,15 +180,11 @@ class Run:
 
     def may_ask(self, extra: Charge = NOTHING) -> bool:
         """Whether :meth:`ask` would go through now."""
-        return (
-            self.population.best is not None
-            and self.budget.reached() is None
-            and self.budget.refusal(Charge(candidates=1) + extra) is None
-        )
+        return self.population.best is not None and self.stop_reason(extra) is None
 
-    def stop_reason(self) -> StopReason | None:
+    def stop_reason(self, extra: Charge = NOTHING) -> StopReason | None:
         """The cap that forbids another proposal while nothing is in flight; ``None`` while the search may go on."""
-        return self.budget.reached() or self.budget.refusal(Charge(candidates=1))
+        return self.budget.reached() or self.budget.refusal(Charge(candidates=1) + extra)
 
     def tell(self, context: ProposeContext, proposal: Proposal | None) -> Program | None:
         """Store what was proposed: the program is ``queued`` for the judge, or is a duplicate.
