@@ -6,12 +6,14 @@ import fcntl
 import mmap
 import os
 from collections.abc import Sequence
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from evaluators.layout import GUARD_BYTES, Layout
+from evaluators.dtypes import storage_dtype
+from evaluators.layout import GUARD_BYTES, ArgPlace, Layout
+from evaluators.task import DType
 
 # <linux/fcntl.h>; Python's fcntl module lacks some of them.
 _F_ADD_SEALS = 1033
@@ -19,7 +21,7 @@ _F_SEAL_SEAL, _F_SEAL_SHRINK, _F_SEAL_GROW, _F_SEAL_FUTURE_WRITE = 1, 2, 4, 16
 
 Bytes = npt.NDArray[np.uint8]
 
-FIRST_BYTES = 64
+FIRST_ELEMENTS = 16
 """Of an output, what is looked at before all of it is."""
 
 
@@ -75,8 +77,8 @@ class OutputGuard:
                 mask[place.offset : place.offset + place.nbytes] = False
         self._gaps = _runs(mask)
         self._pattern: Bytes = rng.integers(0, 256, layout.output_stride, dtype=np.uint8)
-        self._outputs = [p for p in layout.places if p.role == "out"]
-        self._poison = {p.name: np.resize(_poison(p.dtype, rng), p.nbytes) for p in self._outputs}
+        self._outputs = [p for p in layout.places if p.role == "out" and p.nbytes]
+        self._poison = {p.name: _poison(p.dtype, rng) for p in self._outputs}
 
     def arm(self) -> None:
         """Write guards and poison into every slot."""
@@ -87,7 +89,7 @@ class OutputGuard:
     def poison(self) -> None:
         """Write poison into every output of every slot."""
         for place in self._outputs:
-            self._rows[:, place.offset : place.offset + place.nbytes] = self._poison[place.name]
+            self._words(place)[...] = self._poison[place.name]
 
     def broken(self) -> str | None:
         """One line about the first guard zone whose bytes changed, or ``None``."""
@@ -100,29 +102,31 @@ class OutputGuard:
 
     def touched(self, slots: npt.NDArray[np.intp]) -> bool:
         """Whether any output of these slots differs from the poison: for slots that were never called."""
-        for place in self._outputs:
-            region = self._rows[slots, place.offset : place.offset + place.nbytes]
-            if not np.array_equal(region, np.broadcast_to(self._poison[place.name], region.shape)):
-                return True
-        return False
+        return any((self._words(place)[slots] != self._poison[place.name]).any() for place in self._outputs)
 
-    def unwritten_among(self, slots: Sequence[int]) -> str | None:
-        """The first output that is still poison throughout in one of these slots, or ``None``."""
+    def unwritten_among(self, slots: Sequence[int]) -> list[int]:
+        """Those of these slots in which an output seems never to have been written."""
         called = np.asarray(slots, dtype=np.intp)
+        suspects: list[int] = []
         for place in self._outputs:
-            start = self._rows[called, place.offset : place.offset + min(place.nbytes, FIRST_BYTES)]
-            suspects = called[(start == self._poison[place.name][:FIRST_BYTES]).all(axis=1)]
-            if any(self.unwritten(int(slot)) is not None for slot in suspects):
-                return place.name
-        return None
+            start = self._words(place)[called, :FIRST_ELEMENTS] == self._poison[place.name]
+            suspects += [int(slot) for slot in called[start.all(axis=1)]]
+        return [slot for slot in suspects if self.unwritten(slot) is not None]
 
     def unwritten(self, slot: int) -> str | None:
-        """The first output of a slot that is still poison throughout, or ``None``."""
+        """The first output of a slot that is still poison throughout, or ``None``.
+
+        Outputs of 8-bit integers may well be what the poison happens to be, and are given the benefit of the doubt.
+        """
         for place in self._outputs:
-            region = self._rows[slot, place.offset : place.offset + place.nbytes]
-            if place.nbytes and np.array_equal(region, self._poison[place.name]):
+            if place.dtype not in ("u8", "i8") and (self._words(place)[slot] == self._poison[place.name]).all():
                 return place.name
         return None
+
+    def _words(self, place: ArgPlace) -> npt.NDArray[np.unsignedinteger[Any]]:
+        """One output of every slot as the bits of its elements, shape (slots, elements)."""
+        word = self._poison[place.name].dtype
+        return self._rows[:, place.offset : place.offset + place.nbytes].view(word)
 
 
 def _runs(mask: npt.NDArray[np.bool_]) -> list[tuple[int, int]]:
@@ -130,17 +134,19 @@ def _runs(mask: npt.NDArray[np.bool_]) -> list[tuple[int, int]]:
     return [(int(a), int(b)) for a, b in zip(edges[::2], edges[1::2], strict=True)]
 
 
-def _poison(dtype: str, rng: np.random.Generator) -> Bytes:
-    """Bytes of one poison element: a NaN with a random payload for floats, random bits for the rest."""
-    word = int(rng.integers(1, 1 << 20))
+def _poison(dtype: DType, rng: np.random.Generator) -> np.unsignedinteger[Any]:
+    """The bits of one poison element: a NaN with a random payload for floats, no bool for bools, else random bits."""
+    payload = int(rng.integers(1, 1 << 20))
     match dtype:
         case "fp64":
-            return np.array([0x7FF4_0000_0000_0000 | word], np.uint64).view(np.uint8)
+            return np.uint64(0x7FF4_0000_0000_0000 | payload)
         case "fp32":
-            return np.array([0x7FA0_0000 | word], np.uint32).view(np.uint8)
+            return np.uint32(0x7FA0_0000 | payload)
         case "fp16":
-            return np.array([0x7D00 | (word & 0xFF)], np.uint16).view(np.uint8)
+            return np.uint16(0x7D00 | (payload & 0xFF))
         case "bf16":
-            return np.array([0x7FA0 | (word & 0x1F)], np.uint16).view(np.uint8)
-        case _:
-            return rng.integers(1, 256, 8, dtype=np.uint8)
+            return np.uint16(0x7FA0 | (payload & 0x1F))
+    kind = np.dtype(f"u{storage_dtype(dtype).itemsize}")
+    least = 2 if dtype == "bool" else 1
+    word: np.unsignedinteger[Any] = kind.type(rng.integers(least, np.iinfo(kind).max, dtype=kind, endpoint=True))
+    return word

@@ -15,8 +15,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from evaluators.priority import lower_priority
-
 SHARED_OBJECT = "candidate.so"
 REPORT = "report.json"
 BUILD_FAILED = 3
@@ -35,7 +33,6 @@ def compile_command(compiler: str, flags: Iterable[str], source: str) -> list[st
 def main(payload: dict[str, Any], fds: dict[str, int]) -> None:
     """Entry of a builder's process. Exits with ``BUILD_FAILED`` when the compiler does; its words go to the log."""
     del fds
-    lower_priority()
     work = Path(payload["folder"])
     command = compile_command(payload["compiler"], payload["flags"], payload["source_name"])
     done = subprocess.run(command, cwd=work, check=False, stdin=subprocess.DEVNULL)

@@ -126,8 +126,9 @@ def _check(
     if surprise is not None:
         checker.check_surprise(session, plan.workload, surprise, surprise.content)
     ordinary = [slot for slot in time.slots if surprise is None or slot not in surprise.slots]
+    suspects = session.guard.unwritten_among(ordinary)
     deadline = monotonic() + CHECKING_BUDGET_S
-    for checked, slot in enumerate(int(s) for s in rng.permutation(ordinary)):
+    for checked, slot in enumerate([*suspects, *(int(slot) for slot in rng.permutation(ordinary))]):
         if not whole and (checked >= MOST_CHECKED_CALLS or (checked >= CHECKED_CALLS and monotonic() > deadline)):
             break
         given = _given(session, slot, before)
