@@ -102,12 +102,14 @@ def prepare(case: Case, layout: Layout, deadline_s: float) -> None:
     case.prepare_ms[layout.workload] = 1e3 * (time.monotonic() - started)
 
 
-def warm_up(side: Side, calibration: WorkloadCalibration, arena: Arena) -> None:
-    """Rounds of one call whose time is thrown away. Their outputs are checked like any others."""
+def warm_up(side: Side, calibration: WorkloadCalibration, arena: Arena) -> float:
+    """Rounds of one call whose time does not count; the seconds of the fastest. Their outputs are checked as any are."""
+    times_us = []
     for _ in range(WARM_UP_ROUNDS):
         slots = draw_slots(calibration.plan, arena.rng)[:1]
         calibration.content.fill(side.session.arguments(slots[0]), arena.rng)
-        one_round(side, calibration.plan, slots, arena.rng)
+        times_us.append(one_round(side, calibration.plan, slots, arena.rng))
+    return min(times_us) / 1e6
 
 
 def candidate_side(bench: Bench, case: Case, calibration: WorkloadCalibration) -> Side:
@@ -131,10 +133,9 @@ def timed_rounds(
     times = case.times.setdefault(workload, {}).setdefault(opponent, PairedTimes())
     theirs = baseline_side(bench, arena, calibration, opponent)
     ours = candidate_side(bench, case, calibration)
-    for side in (ours, theirs):
-        warm_up(side, calibration, arena)
+    plan = calibration.plan.shortened(max(warm_up(side, calibration, arena) for side in (ours, theirs)))
     for index in range(count):
-        paired_round(ours, theirs, calibration.plan, calibration.content, arena, times, whole=index < whole)
+        paired_round(ours, theirs, plan, calibration.content, arena, times, whole=index < whole)
 
 
 def _calls(session: Session, slots: Sequence[int], deadline_s: float) -> dict[int, dict[str, object]]:
