@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import Self
@@ -13,6 +13,7 @@ import numpy as np
 from evaluators.buffers import SharedBuffer
 from evaluators.build import BuiltProgram
 from evaluators.content import ContentPool
+from evaluators.dtypes import Array
 from evaluators.launch import open_session
 from evaluators.layout import Layout
 from evaluators.session import Session
@@ -54,8 +55,20 @@ class Arena:
             raise
         return session
 
-    def fill(self, session: Session, content: ContentPool, slots: list[int]) -> None:
+    def fill(
+        self,
+        session: Session,
+        content: ContentPool,
+        slots: list[int],
+        instead: Mapping[int, Mapping[str, Array]] | None = None,
+    ) -> None:
         """Fresh content in every slot, those that will be called (``slots``) first. Every runner must be stopped.
+
+        Args:
+            session: whose slots.
+            content: makes what goes there.
+            slots: those that will be called.
+            instead: what goes into some slots in its place.
 
         The order matters on a CPU: the idle slots are as many bytes as the called ones, so writing them last pushes the
         called ones out of the cache. So does it that every core takes part: with one core busy and the others asleep,
@@ -66,7 +79,10 @@ class Arena:
 
         def fill_share(share: list[int], rng: np.random.Generator) -> None:
             for slot in share:
-                content.fill(session.arguments(slot), rng)
+                if instead and slot in instead:
+                    session.store(slot, instead[slot])
+                else:
+                    content.fill(session.arguments(slot), rng)
 
         list(self._fillers.map(fill_share, shares, self.rng.spawn(len(shares))))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import mmap
 import os
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -19,6 +20,9 @@ _F_ADD_SEALS = 1033
 _F_SEAL_SEAL, _F_SEAL_SHRINK, _F_SEAL_GROW, _F_SEAL_FUTURE_WRITE = 1, 2, 4, 16
 
 Bytes = npt.NDArray[np.uint8]
+
+FIRST_ELEMENTS = 16
+"""Of an output, how many are looked at before all of them are."""
 
 
 class SharedBuffer:
@@ -99,6 +103,16 @@ class OutputGuard:
     def touched(self, slots: npt.NDArray[np.intp]) -> bool:
         """Whether any output of these slots differs from the poison: for slots that were never called."""
         return any((self._words(place)[slots] != self._poison[place.name]).any() for place in self._outputs)
+
+    def unwritten_among(self, slots: Sequence[int]) -> str | None:
+        """The first output that is still poison throughout in one of these slots, or ``None``."""
+        called = np.asarray(slots, dtype=np.intp)
+        for place in self._outputs:
+            start = self._words(place)[called, :FIRST_ELEMENTS]
+            suspects = called[(start == self._poison[place.name]).all(axis=1)]
+            if any(self.unwritten(int(slot)) is not None for slot in suspects):
+                return place.name
+        return None
 
     def unwritten(self, slot: int) -> str | None:
         """The first output of a slot that is still poison throughout, or ``None``."""

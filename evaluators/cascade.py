@@ -6,14 +6,11 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from evaluators.arena import Arena
 from evaluators.build import BuiltProgram
 from evaluators.calibration import Bench, WorkloadCalibration, baseline_side
 from evaluators.check_set import CheckCase, CheckSet
 from evaluators.checker import Checker
-from evaluators.dtypes import Array
 from evaluators.evaluation import Stage, Status
 from evaluators.failure import CandidateFailure
 from evaluators.layout import Layout
@@ -66,7 +63,7 @@ def check_families(bench: Bench, arena: Arena, case: Case, workload: Workload, f
     task, rng, session = bench.task, arena.rng, case.session
     prepare(case, layout_of(task, workload, len(families)), task.limits.prepare_s)
     for slot, family in enumerate(families):
-        _store(session, slot, family.inputs)
+        session.store(slot, family.inputs)
     first = _calls(session, [int(s) for s in rng.permutation(len(families))], task.limits.call_s)
     for slot, family in enumerate(families):
         case.checker.check_case(session, slot, workload, family)
@@ -80,17 +77,17 @@ def _repeat(
     case: Case,
     workload: Workload,
     families: Sequence[CheckCase],
-    first: Mapping[int, Mapping[str, Array]],
+    first: Mapping[int, Mapping[str, object]],
 ) -> None:
     """Call some of the slots again on the same content: the bits must be the same."""
     task, session = bench.task, case.session
     slots = [int(s) for s in arena.rng.permutation(len(families))[:REPEATED]]
     for slot in slots:
-        _store(session, slot, {a.name: families[slot].inputs[a.name] for a in task.args if a.role == "inout"})
+        session.store(slot, {a.name: families[slot].inputs[a.name] for a in task.args if a.role == "inout"})
     again = _calls(session, slots, task.limits.call_s)
     for slot in slots:
         for name, bits in first[slot].items():
-            if not np.array_equal(bits, again[slot][name]):
+            if bits != again[slot][name]:
                 raise CandidateFailure(
                     Status.NONDETERMINISTIC,
                     f"{workload.name}, {families[slot].family}: output {name} differs between two calls with the same"
@@ -140,16 +137,8 @@ def timed_rounds(
         paired_round(ours, theirs, calibration.plan, calibration.content, arena, times, whole=index < whole)
 
 
-def _store(session: Session, slot: int, content: Mapping[str, Array]) -> None:
-    arguments = session.arguments(slot)
-    for name, values in content.items():
-        arguments[name][...] = values
-
-
-def _calls(session: Session, slots: Sequence[int], deadline_s: float) -> dict[int, dict[str, Array]]:
-    """Call these slots; returns copies of their outputs' bytes."""
+def _calls(session: Session, slots: Sequence[int], deadline_s: float) -> dict[int, dict[str, object]]:
+    """Call these slots; returns their outputs' digests."""
     session.guard.poison()
     session.inspect(session.round(slots, deadline_s))
-    writable = [p.name for p in session.layout.places if p.writable]
-    views = {slot: session.arguments(slot) for slot in slots}
-    return {slot: {name: view[name].view(np.uint8).copy() for name in writable} for slot, view in views.items()}
+    return {slot: session.digests(slot) for slot in slots}

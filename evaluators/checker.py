@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from evaluators.check_set import CheckCase
+from evaluators.check_set import WHOLE_ELEMENTS, CheckCase
 from evaluators.compare import compare_outputs
 from evaluators.dtypes import Array
 from evaluators.evaluation import ErrorMeasure, Status
 from evaluators.failure import CandidateFailure
 from evaluators.reference import Reference
 from evaluators.session import Session
+from evaluators.surprise import Surprise, draw_surprise
 from evaluators.task import DType, Workload
 from evaluators.tolerance import ToleranceLock
 
@@ -39,6 +40,23 @@ class Checker:
         self.ordinary_family = reference.families[0]
         self.errors: dict[str, dict[str, ErrorMeasure]] = {} if errors is None else errors
         """Workload -> family -> worst error so far."""
+
+    def surprise(self, workload: Workload, slots: Sequence[int]) -> Surprise | None:
+        """Something else for two of a round's calls, or ``None`` for most rounds."""
+        return draw_surprise(self._reference, workload, slots, self._rng)
+
+    def check_surprise(
+        self, session: Session, workload: Workload, surprise: Surprise, given: Mapping[str, Array]
+    ) -> None:
+        """Whether the calls that got it are right, and the same bit for bit where the task demands it."""
+        elements = sum(array.size for array in given.values())
+        for slot in surprise.slots:
+            self.check(session, slot, workload, surprise.family, inputs=given, whole=elements <= WHOLE_ELEMENTS)
+        if self._reference.task.deterministic and len({tuple(session.digests(s).items()) for s in surprise.slots}) > 1:
+            raise CandidateFailure(
+                Status.NONDETERMINISTIC,
+                f"{workload.name}, {surprise.family}: two calls with the same input differ in a timed round",
+            )
 
     def check(
         self,

@@ -1,12 +1,18 @@
-"""Fresh inputs for every round, cheaply: keyed transforms of generated pools. The keys never leave the judge."""
+"""Fresh inputs for every round, cheaply: keyed transforms of generated pools. The keys never leave the judge.
+
+A transform must leave nothing to be remembered. Rows that only move, with an element changed here and there, can be
+told by a few of their elements, and the answers to them patched; so where elements are floats their fractions change as
+well, each row's by a key of its own: no value comes twice.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
-from evaluators.dtypes import Array
+from evaluators.dtypes import DTYPES, Array
 from evaluators.reference import Reference
 from evaluators.task import Arg, Workload
 
@@ -16,11 +22,34 @@ FLAT_LATE_STRIDE = 64
 """In one-dimensional arrays one element in this many is replaced; in others one in every row."""
 
 
+@dataclass(frozen=True)
+class Base:
+    """One generated array of a pool, and which of its bits may change."""
+
+    values: Array
+    fractions: Array | None
+    """Bits of each element's fraction, as unsigned integers (one for all elements, or one each); ``None``: no floats.
+    Zeros, denormals, Inf and NaN have none: they stay what they are."""
+
+    @staticmethod
+    def of(arg: Arg, values: Array) -> Base:
+        """The base of an argument's values."""
+        info = DTYPES[arg.dtype]
+        if info.exact:
+            return Base(values, None)
+        words = _words(values)
+        fraction = np.array((1 << (info.precision - 1)) - 1, words.dtype)
+        exponent = np.array((1 << (8 * words.itemsize - 1)) - 1, words.dtype) ^ fraction
+        special = np.isin(words & exponent, (0, exponent))
+        return Base(values, np.where(special, 0, fraction).astype(words.dtype) if special.any() else fraction)
+
+
 class ContentPool:
     """Generated inputs of one workload's ordinary family, and their transforms.
 
-    What a transform yields is valid wherever each argument alone may be rotated and have elements exchanged
-    (``rotate``) or takes any bits (``xor``); arguments with more structure say ``fresh`` and are generated anew.
+    What a transform yields is valid wherever each argument alone may be rotated, have elements exchanged and floats
+    moved within their power of two (``rotate``) or takes any bits (``xor``); arguments with more structure say
+    ``fresh`` and are generated anew.
     """
 
     def __init__(self, reference: Reference, workload: Workload, rng: np.random.Generator) -> None:
@@ -28,7 +57,8 @@ class ContentPool:
         self._workload = workload
         self._family = reference.families[0]
         self._args = {a.name: a for a in reference.task.args if a.role != "out"}
-        self._members = [reference.generate(workload, self._family, rng) for _ in range(POOL_MEMBERS)]
+        members = [reference.generate(workload, self._family, rng) for _ in range(POOL_MEMBERS)]
+        self._members = [{n: Base.of(a, member[n]) for n, a in self._args.items()} for member in members]
 
     def fill(self, arguments: Mapping[str, Array], rng: np.random.Generator) -> None:
         """Write fresh content into one slot's ``in`` and ``inout`` arguments."""
@@ -43,15 +73,22 @@ class ContentPool:
                 transform(arg, base, target, rng)
 
 
-def transform(arg: Arg, base: Array, target: Array, rng: np.random.Generator) -> None:
+def transform(arg: Arg, base: Base, target: Array, rng: np.random.Generator) -> None:
     """Write a keyed transform of ``base`` into ``target`` (same shape and dtype)."""
-    if base.size == 0:
+    if base.values.size == 0:
         return
     if arg.transform == "xor":
-        _xor(base, target, rng)
+        _xor(base.values, target, rng)
+        return
+    if base.fractions is None:
+        _rotate(base.values, target, rng)
     else:
-        _rotate(base, target, rng)
-        _late_changes(base, target, rng)
+        _rotate_and_change(_words(base.values), base.fractions, _words(target), rng)
+    _late_changes(base.values, target, rng)
+
+
+def _words(array: Array) -> Array:
+    return array.view(f"u{array.itemsize}")
 
 
 def _xor(base: Array, target: Array, rng: np.random.Generator) -> None:
@@ -64,9 +101,23 @@ def _xor(base: Array, target: Array, rng: np.random.Generator) -> None:
 
 
 def _rotate(base: Array, target: Array, rng: np.random.Generator) -> None:
-    shift = int(rng.integers(len(base)))
-    target[shift:] = base[: len(base) - shift]
-    target[:shift] = base[len(base) - shift :]
+    for there, here in _turned(len(base), rng):
+        target[here] = base[there]
+
+
+def _rotate_and_change(base: Array, fractions: Array, target: Array, rng: np.random.Generator) -> None:
+    """Rotate the rows, and XOR the fraction of every element with its row's key (a flat array is one row)."""
+    rows = (len(target), *(1,) * (target.ndim - 1)) if target.ndim > 1 else (1,)
+    keys = rng.integers(0, int(fractions.max()), rows, dtype=target.dtype, endpoint=True)
+    for there, here in _turned(len(base), rng):
+        key = keys[here] if target.ndim > 1 else keys
+        np.bitwise_xor(base[there], key & fractions[there] if fractions.ndim else key, out=target[here])
+
+
+def _turned(rows: int, rng: np.random.Generator) -> tuple[tuple[slice, slice], tuple[slice, slice]]:
+    """The two pieces of a rotation by a random number of rows: from where in the base, to where in the target."""
+    shift = int(rng.integers(rows))
+    return (slice(0, rows - shift), slice(shift, rows)), (slice(rows - shift, rows), slice(0, shift))
 
 
 def _late_changes(base: Array, target: Array, rng: np.random.Generator) -> None:

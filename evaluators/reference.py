@@ -61,6 +61,10 @@ class Reference:
         """Outputs and their dtypes, in calling order."""
         return {arg.name: arg.dtype for arg in self.task.args if arg.role in ("out", "inout")}
 
+    def input_shapes(self, workload: Workload) -> dict[str, tuple[int, ...]]:
+        """Shapes of what a generator fills, in calling order."""
+        return {arg.name: evaluate_shape(arg, workload.axes) for arg in self.inputs}
+
     def output_shapes(self, workload: Workload) -> dict[str, tuple[int, ...]]:
         """Shapes of the outputs, in calling order."""
         shapes = {arg.name: evaluate_shape(arg, workload.axes) for arg in self.task.args}

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from time import monotonic
 
 import numpy as np
 
@@ -17,11 +18,14 @@ from evaluators.errors import JudgeError
 from evaluators.failure import CHALLENGER, CandidateFailure
 from evaluators.plan import RoundPlan
 from evaluators.session import RoundTime, Session
+from evaluators.surprise import Surprise
 
 RESOLUTION = 0.05
 """A call is never taken to be shorter than this share of the empty call: below lies only noise of the subtraction."""
-CHECKED_CALLS = 4
-"""Calls of every round whose outputs are compared with the oracle, drawn after the runner has stopped."""
+CHECKED_CALLS, MOST_CHECKED_CALLS = 4, 16
+"""Calls of every round whose outputs are compared with the oracle, drawn after the runner has stopped: the first
+number, and where comparing is cheap as many more as the budget lasts for."""
+CHECKING_BUDGET_S = 0.004
 
 
 @dataclass(frozen=True)
@@ -85,7 +89,8 @@ def paired_round(
     slots = draw_slots(plan, rng)
     for side in (ours, theirs):
         side.session.guard.poison()
-    arena.fill(ours.session, content, slots)
+    surprise = ours.checker.surprise(plan.workload, slots) if ours.checker is not None else None
+    arena.fill(ours.session, content, slots, surprise.by_slot() if surprise is not None else None)
     _copy_inouts(ours.session, theirs.session, slots)
     before = _inouts(ours.session, slots)
     rounds: dict[int, RoundTime] = {}
@@ -94,7 +99,7 @@ def paired_round(
             rounds[id(side)] = side.session.round(slots, side.call_deadline_s)
     for side, series in ((ours, times.ours), (theirs, times.theirs)):
         with _blaming(side, plan):
-            _check(side, plan, rounds[id(side)], before, rng, whole=whole and side is ours)
+            _check(side, plan, rounds[id(side)], before, rng, surprise, whole=whole and side is ours)
         series.append(_net_us(side, rounds[id(side)]))
     times.waited.append(min(time.waited_share for time in rounds.values()))
 
@@ -109,18 +114,24 @@ def _check(
     time: RoundTime,
     before: Mapping[int, Mapping[str, Array]],
     rng: np.random.Generator,
+    surprise: Surprise | None = None,
     *,
     whole: bool,
 ) -> None:
     """What a round left, and some of its outputs against the oracle (all of them, every row, with ``whole``)."""
-    side.session.inspect(time)
-    if side.checker is None:
+    session, checker = side.session, side.checker
+    session.inspect(time)
+    if checker is None:
         return
-    count = len(time.slots) if whole else min(CHECKED_CALLS, len(time.slots))
-    for slot in rng.permutation(time.slots)[:count]:
-        given = _given(side.session, int(slot), before)
-        family = side.checker.ordinary_family
-        side.checker.check(side.session, int(slot), plan.workload, family, inputs=given, whole=whole)
+    if surprise is not None:
+        checker.check_surprise(session, plan.workload, surprise, surprise.content)
+    ordinary = [slot for slot in time.slots if surprise is None or slot not in surprise.slots]
+    deadline = monotonic() + CHECKING_BUDGET_S
+    for checked, slot in enumerate(int(s) for s in rng.permutation(ordinary)):
+        if not whole and (checked >= MOST_CHECKED_CALLS or (checked >= CHECKED_CALLS and monotonic() > deadline)):
+            break
+        given = _given(session, slot, before)
+        checker.check(session, slot, plan.workload, checker.ordinary_family, inputs=given, whole=whole)
 
 
 @contextmanager

@@ -7,8 +7,9 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -53,6 +54,8 @@ class RoundTime:
     slots: tuple[int, ...]
     peeks: tuple[tuple[npt.NDArray[np.intp], npt.NDArray[np.uint8]], ...]
     """For each call: places in the output buffer, and the bytes there at its reply."""
+    idle: tuple[npt.NDArray[np.intp], npt.NDArray[np.uint8]]
+    """Places in what slots that are not called hold to be changed in place, and the bytes there before."""
     waited_share: float
     """Of the round, how long the program's threads together were ready and had no core to run on."""
 
@@ -114,6 +117,17 @@ class Session:
         views = slot_views(self.layout, self.inputs.view, self.outputs.view, slot)
         return {p.name: v for p, v in zip(self.layout.places, views, strict=True)}
 
+    def store(self, slot: int, content: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Write some of a slot's arguments. The runner must be stopped, or wait."""
+        arguments = self.arguments(slot)
+        for name, values in content.items():
+            arguments[name][...] = values
+
+    def digests(self, slot: int) -> dict[str, object]:
+        """Every output's content, as something that equals that of the same bits."""
+        arguments = self.arguments(slot)
+        return {p.name: arguments[p.name].tobytes() for p in self.layout.places if p.writable}
+
     def call(self, slot: int, deadline_s: float) -> dict[str, npt.NDArray[np.generic]]:
         """One untimed call; returns copies of its outputs, taken at the reply. What is written later is never seen."""
         self._ask(Kind.CALL, Kind.DONE, deadline_s, "call", slot=slot)
@@ -139,6 +153,8 @@ class Session:
         peeks = [self._peek_places(s) for s in slots]
         seen: list[npt.NDArray[np.uint8]] = []
         flat, channel = self.outputs.bytes, self._channel
+        idle = self._idle_places(slots)
+        untouched = flat[idle]
         set_receive_deadline(channel, call_deadline_s)
         self._assert_quiet()
         waited_ns = self.child.waited_ns()
@@ -157,7 +173,8 @@ class Session:
         self.stop()
         self._assert_quiet()
         waited_share = max(self.child.waited_ns() - waited_ns, 0) / max(total, 1)
-        return RoundTime(total, tuple(slots), tuple(zip(peeks, seen, strict=True)), waited_share)
+        peeked = tuple(zip(peeks, seen, strict=True))
+        return RoundTime(total, tuple(slots), peeked, (idle, untouched), waited_share)
 
     def inspect(self, time: RoundTime) -> None:
         """Check what the round left: guard zones, writes after a reply, writes to slots that were not called."""
@@ -167,9 +184,13 @@ class Session:
         for index, (places, values) in enumerate(time.peeks):
             if not np.array_equal(self.outputs.bytes[places], values):
                 raise CandidateFailure(Status.CHEATING, f"output of call {index} changed after its reply: late work")
-        idle = np.setdiff1d(np.arange(self.layout.slots), np.asarray(time.slots, dtype=np.intp))
-        if len(idle) and self.guard.touched(idle):
+        idle = self._idle(time.slots)
+        places, values = time.idle
+        if (len(idle) and self.guard.touched(idle)) or not np.array_equal(self.outputs.bytes[places], values):
             raise CandidateFailure(Status.CHEATING, "wrote the output of a slot that was never called")
+        unwritten = self.guard.unwritten_among(time.slots)
+        if unwritten is not None:
+            raise CandidateFailure(Status.WRONG_VALUES, f"output {unwritten} of a call was never written")
         self._drain_log()
 
     def stop(self) -> None:
@@ -196,13 +217,21 @@ class Session:
         self._drain_log()
         return self._log.decode(errors="replace")
 
-    def _peek_places(self, slot: int) -> npt.NDArray[np.intp]:
+    def _peek_places(self, slot: int, roles: Sequence[str] = ("out", "inout")) -> npt.NDArray[np.intp]:
         base = slot * self.layout.output_stride
-        spans = [(p.offset, p.nbytes) for p in self.layout.places if p.writable and p.nbytes]
-        if not spans:
-            return np.empty(0, np.intp)
+        spans = [(p.offset, p.nbytes) for p in self.layout.places if p.role in roles and p.nbytes]
         picks = [base + start + self._rng.integers(0, size, PEEKS) for start, size in spans]
-        return np.concatenate(picks).astype(np.intp)
+        return np.concatenate(picks).astype(np.intp) if picks else np.empty(0, np.intp)
+
+    def _idle(self, slots: Sequence[int]) -> npt.NDArray[np.intp]:
+        return np.setdiff1d(np.arange(self.layout.slots), np.asarray(slots, dtype=np.intp))
+
+    def _idle_places(self, slots: Sequence[int]) -> npt.NDArray[np.intp]:
+        if not any(p.role == "inout" for p in self.layout.places):
+            return np.empty(0, np.intp)
+        return np.concatenate(
+            [np.empty(0, np.intp), *(self._peek_places(int(s), ("inout",)) for s in self._idle(slots))]
+        )
 
     def _ask(self, ask: Kind, expect: Kind, deadline_s: float, phase: str, body: bytes = b"", *, slot: int = 0) -> None:
         nonce = secrets.randbits(64)

@@ -23,9 +23,9 @@ class Arg(Frozen):
     shape: tuple[str | PositiveInt, ...]
     """Each dimension is a number or an expression over the axes, for instance ``"K // 2"``. Row-major, contiguous."""
     transform: Literal["rotate", "xor", "fresh"] = "rotate"
-    """How a round's content is made from the pool: rows rotated and one element a row replaced by another of the same
-    array (any valid data stays valid element by element); bits XORed with a key (any bit pattern must be legal);
-    or generated anew each time (for structured data; slow)."""
+    """How a round's content is made from the pool: rows rotated, one element a row replaced by another of the same
+    array, floats moved within their power of two (data stays valid element by element); bits XORed with a key (any bit
+    pattern must be legal); or generated anew each time (for structured data, and for integers whose order matters)."""
 
 
 class Workload(Frozen):
