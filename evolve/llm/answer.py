@@ -51,3 +51,12 @@ class Answer:
     request_id: str = ""
     quirks: tuple[str, ...] = field(default=())
     """What had to be left out or renamed for this server, for people."""
+
+
+def is_other_model(asked: str, reported: str) -> bool:
+    """Whether the server names a model that is not the one asked for.
+
+    A dated snapshot of the same model is not another one, nor is a name with a path in front.
+    """
+    plain, other = asked.rsplit("/", 1)[-1].lower(), reported.rsplit("/", 1)[-1].lower()
+    return bool(other) and not other.startswith(plain) and not plain.startswith(other)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from evaluators.errors import UsageError
-from evolve.llm.errors import CapReached
+from evolve.llm.errors import CapError
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class BudgetGate(Protocol):
         """Set the worst case aside; waits while it fits only once calls in flight have come in cheaper.
 
         Raises:
-            CapReached: it cannot fit any more.
+            CapError: it cannot fit any more.
         """
         ...
 
@@ -62,7 +62,7 @@ class Purse:
         """See :class:`BudgetGate`."""
         while not self._fits(worst_usd, worst_tokens, self._open.values()):
             if not self._fits(worst_usd, worst_tokens, ()):
-                raise CapReached(self._why(worst_usd, worst_tokens))
+                raise CapError(self._why(worst_usd, worst_tokens))
             await self._changed.wait()
         self._made += 1
         reservation = Reservation(self._made, worst_usd, worst_tokens)

@@ -69,7 +69,7 @@ class LlmError(Exception):
     """Base of what this package raises on purpose, apart from the user's mistakes."""
 
 
-class CallFailed(LlmError):
+class CallError(LlmError):
     """The call is over without an answer, after whatever retries it was worth."""
 
     def __init__(self, model: str, failure: Failure) -> None:
@@ -78,11 +78,11 @@ class CallFailed(LlmError):
         self.failure = failure
 
 
-class CapReached(LlmError):
+class CapError(LlmError):
     """The call was not made: its worst case would pass a cap on money or tokens."""
 
 
-class AllModelsDown(LlmError):
+class AllModelsDownError(LlmError):
     """No model can be asked now. The run pauses and can be resumed; nothing is lost."""
 
     def __init__(self, reasons: dict[str, str], retry_in_s: float | None) -> None:
@@ -92,9 +92,9 @@ class AllModelsDown(LlmError):
         """When the first of them may be tried again; ``None`` when a person has to act first."""
 
 
-class MissingKey(UsageError):
+class MissingKeyError(UsageError):
     """The environment variable with a provider's key is not set."""
 
 
-class MissingPrice(UsageError):
+class MissingPriceError(UsageError):
     """A cap in dollars needs a price for every model."""

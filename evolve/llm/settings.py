@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
+from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt, model_validator
 
 from evaluators.errors import UsageError
 from evaluators.evaluation import Frozen
@@ -68,6 +68,12 @@ class ModelSettings(Frozen):
     thinking_tokens: Annotated[int, Field(ge=1024)] | None = None
     """A fixed thinking budget (Anthropic); part of ``max_output_tokens``."""
 
+    @model_validator(mode="after")
+    def _room_to_answer(self) -> Self:
+        if self.thinking_tokens is not None and self.thinking_tokens >= self.max_output_tokens:
+            raise ValueError(f"model {self.name}: thinking_tokens must be below max_output_tokens")
+        return self
+
 
 class PriceSettings(Frozen):
     """US dollars per million tokens."""
@@ -100,9 +106,9 @@ class LlmSettings(Frozen):
     """The ``[llm]`` section."""
 
     models: tuple[ModelSettings, ...] = ()
-    providers: dict[str, ProviderSettings] = {}
+    providers: dict[str, ProviderSettings] = Field(default={})
     """Beside, or in place of, the known ones: openai, anthropic, openrouter, ollama, vllm."""
-    prices: dict[str, PriceSettings] = {}
+    prices: dict[str, PriceSettings] = Field(default={})
     """``provider/model`` -> price; wins over the data file."""
     choose: Literal["weights", "bandit"] = "bandit"
     usd_per_device_hour: NonNegativeFloat = 3.0
