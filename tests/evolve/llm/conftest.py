@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -16,11 +16,10 @@ from evolve.llm.journal import CallEnd, MemoryJournal
 from evolve.llm.prices import Price, PriceList
 from evolve.llm.request import Message, Request
 from evolve.llm.settings import LlmSettings, ModelName, ModelSettings, PatienceSettings, ProviderSettings
-from evolve.testing.clock import FastClock
-from evolve.testing.model_server import Manners, ModelServer
-from evolve.testing.replies import Reply, Script
+from evolve.testing_llm.clock import FastClock
+from evolve.testing_llm.model_server import Manners, ModelServer
+from evolve.testing_llm.replies import Reply, Script
 
-WIRES = ("chat", "responses", "anthropic")
 PRICE = Price(input=2.0, output=10.0, cached_input=0.5, cache_write=2.5)
 
 
@@ -33,10 +32,9 @@ class Pair:
     journal: MemoryJournal
     purse: Purse
     clock: FastClock
-    model: ModelName = field(default=ModelName("local", "m1"))
 
-    def request(self, prompt: str = "Make it faster.", **settings: Any) -> Request:
-        model = ModelSettings(name=str(self.model), **{"max_output_tokens": 4096, **settings})
+    def request(self, prompt: str = "Make it faster.", provider: str = "local", **settings: Any) -> Request:
+        model = ModelSettings(name=f"{provider}/m1", **{"max_output_tokens": 4096, **settings})
         return Request.to(model, "You optimise kernels.", Message("user", prompt))
 
     @property
@@ -56,6 +54,7 @@ async def joined(
     wire: str,
     script: Script,
     manners: Manners | None = None,
+    *,
     purse: Purse | None = None,
     patience: dict[str, Any] | None = None,
     provider: dict[str, Any] | None = None,
@@ -63,12 +62,20 @@ async def joined(
 ) -> AsyncIterator[Pair]:
     clock, journal, purse = FastClock(factor), MemoryJournal(), purse or Purse()
     async with ModelServer(script, manners) as server:
-        base_url = server.url if wire == "anthropic" else server.openai_url
+        wires = {"local": wire, "second": "anthropic"}
         settings = LlmSettings(
-            providers={"local": ProviderSettings(wire=wire, base_url=base_url, key_env="LOCAL_KEY", **(provider or {}))},
+            providers={
+                name: ProviderSettings(
+                    wire=spoken,
+                    base_url=server.url if spoken == "anthropic" else server.openai_url,
+                    key_env="LOCAL_KEY",
+                    **(provider or {}),
+                )
+                for name, spoken in wires.items()
+            },
             patience=PatienceSettings(**{"silence_s": 40, "call_s": 200, **(patience or {})}),
         )
-        books = Books(journal, purse, PriceList({ModelName("local", "m1"): PRICE}))
+        books = Books(journal, purse, PriceList({ModelName(name, "m1"): PRICE for name in wires}))
         client = ModelClient(settings, {"LOCAL_KEY": server.key}, books, clock)
         try:
             yield Pair(server, client, journal, purse, clock)

@@ -7,10 +7,15 @@ import asyncio
 import pytest
 
 from evolve.llm.answer import Finish
+from evolve.llm.budget import Purse
+from evolve.llm.cashier import Books
+from evolve.llm.client import ModelClient
 from evolve.llm.errors import CallError, FailureKind, MissingKeyError, Scope
+from evolve.llm.journal import MemoryJournal
+from evolve.llm.prices import PriceList
 from evolve.llm.request import CallKey, Message, Request
 from evolve.llm.settings import LlmSettings, ModelName, ModelSettings
-from evolve.testing.replies import Fault, Reply
+from evolve.testing_llm.replies import Fault, Reply
 
 WIRES = ("chat", "responses", "anthropic")
 KEY = CallKey(7, "propose")
@@ -136,19 +141,19 @@ async def test_a_trickling_stream_ends_at_the_deadline_of_the_call(pair, in_turn
 
 @pytest.mark.parametrize("wire", WIRES)
 @pytest.mark.parametrize(
-    ("fault", "kind", "scope"),
+    ("fault", "expected"),
     [
-        (Fault.EXPIRED_KEY, FailureKind.AUTHENTICATION, Scope.PROVIDER),
-        (Fault.NO_CREDIT, FailureKind.NO_CREDIT, Scope.PROVIDER),
-        (Fault.NO_SUCH_MODEL, FailureKind.NO_SUCH_MODEL, Scope.MODEL),
+        (Fault.EXPIRED_KEY, (FailureKind.AUTHENTICATION, Scope.PROVIDER)),
+        (Fault.NO_CREDIT, (FailureKind.NO_CREDIT, Scope.PROVIDER)),
+        (Fault.NO_SUCH_MODEL, (FailureKind.NO_SUCH_MODEL, Scope.MODEL)),
     ],
 )
-async def test_what_will_not_pass_is_asked_once(pair, in_turn, wire, fault, kind, scope):
+async def test_what_will_not_pass_is_asked_once(pair, in_turn, wire, fault, expected):
     async with pair(wire, in_turn(Reply(fault=fault))) as p:
         with pytest.raises(CallError) as caught:
             await p.client.complete(p.request(), KEY, "rewrite")
         assert len(p.server.asked) == 1
-    assert (caught.value.failure.kind, caught.value.failure.scope) == (kind, scope)
+    assert (caught.value.failure.kind, caught.value.failure.scope) == expected
     assert p.purse.spent_usd == 0
 
 
@@ -263,12 +268,6 @@ async def test_a_server_that_is_not_there_is_a_connection_failure_and_free(pair,
     ],
 )
 async def test_a_missing_or_mangled_key_is_the_users_mistake_in_one_line(name, environment, words):
-    from evolve.llm.budget import Purse
-    from evolve.llm.cashier import Books
-    from evolve.llm.client import ModelClient
-    from evolve.llm.journal import MemoryJournal
-    from evolve.llm.prices import PriceList
-
     client = ModelClient(LlmSettings(), environment, Books(MemoryJournal(), Purse(), PriceList({})))
     request = Request(ModelName.parse(name), "", (Message("user", "x"),), 1000)
     with pytest.raises(MissingKeyError, match=words) as caught:

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
-from evolve.testing import wires
-from evolve.testing.replies import Asked, Billed, Fault, Reply, Script, WireName, tokens
+from evolve.testing_llm import wires
+from evolve.testing_llm.replies import Asked, Billed, Fault, Reply, Script, WireName, tokens
 
 _PATHS: dict[str, WireName] = {
     "/v1/chat/completions": "chat",
@@ -87,8 +87,8 @@ class ModelServer:
         try:
             while await self._serve_one(reader, writer):
                 pass
-        except (asyncio.IncompleteReadError, ConnectionError):
-            pass
+        except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
+            pass  # the client is gone, or the server ends
         finally:
             writer.close()
 

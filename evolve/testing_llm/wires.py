@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from evolve.testing.replies import Asked, Reply, tokens
+from evolve.testing_llm.replies import Asked, Reply, tokens
 
 _PIECE = 24
 """Characters in one delta of a stream."""
