@@ -67,7 +67,7 @@ class ModelClient:
         """
         stored = self._journal.recall(key)
         if stored is not None:
-            return stored
+            return stored.answer
         call = Call(self._clean(request), key, operator)
         retrying = tenacity.AsyncRetrying(
             sleep=self._clock.sleep,

@@ -8,6 +8,7 @@ from typing import Protocol
 from evolve.llm.answer import Answer, Usage
 from evolve.llm.errors import Failure
 from evolve.llm.request import CallKey, Request
+from evolve.llm.settings import ModelName
 
 
 @dataclass(frozen=True)
@@ -41,11 +42,20 @@ class CallEnd:
             raise ValueError("a call ends with an answer or with a failure")
 
 
+@dataclass(frozen=True)
+class StoredAnswer:
+    """An answer from before a crash, or of a recorded run, with what a proposer has to know about it."""
+
+    answer: Answer
+    model: ModelName
+    operator: str
+
+
 class CallJournal(Protocol):
     """Where calls are written. Plain functions, each durable when it returns: cancellation must not tear them."""
 
-    def recall(self, key: CallKey) -> Answer | None:
-        """The stored answer of this call, from before a crash or from a recorded run; ``None``: it must be asked."""
+    def recall(self, key: CallKey) -> StoredAnswer | None:
+        """The stored answer of this call; ``None``: it must be asked."""
         ...
 
     def begin(self, start: CallStart) -> int:
@@ -67,9 +77,9 @@ class MemoryJournal:
     def __init__(self) -> None:
         self.starts: list[CallStart] = []
         self.ends: dict[int, CallEnd] = {}
-        self._answers: dict[CallKey, Answer] = {}
+        self._answers: dict[CallKey, StoredAnswer] = {}
 
-    def recall(self, key: CallKey) -> Answer | None:
+    def recall(self, key: CallKey) -> StoredAnswer | None:
         """See :class:`CallJournal`."""
         return self._answers.get(key)
 
@@ -83,5 +93,6 @@ class MemoryJournal:
         if record in self.ends:
             raise ValueError(f"call {record} is already finished")
         self.ends[record] = end
+        start = self.starts[record]
         if end.answer is not None:
-            self._answers[self.starts[record].key] = end.answer
+            self._answers[start.key] = StoredAnswer(end.answer, start.request.model, start.operator)
