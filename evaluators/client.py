@@ -5,12 +5,20 @@ Wire: one socketpair, each message a 4-byte big-endian length and UTF-8 JSON. Bo
 
 from __future__ import annotations
 
+import asyncio
+import itertools
+import json
+import os
+import socket
+import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
+from evaluators.errors import JudgeError, SandboxError, TaskError, UsageError
 from evaluators.evaluation import Duel, Environment, Evaluation
 from evaluators.task import Language
+from evaluators.wire import LENGTH, Message, pack
 
 SandboxMode = Literal["full", "reduced", "none"]
 
@@ -49,8 +57,14 @@ class Judge(Protocol):
         """Run the cascade on one source text."""
         ...
 
-    async def confirm(self, source: str, language: Language) -> Evaluation:
-        """A new process, new keys, a fixed number of rounds, held-out workloads too."""
+    async def confirm(self, source: str, language: Language, *, every_baseline: bool = False) -> Evaluation:
+        """The cascade in a new process with new keys, a fixed number of rounds, held-out workloads too.
+
+        Args:
+            source: the program.
+            language: its language.
+            every_baseline: measure the ratio to every baseline, also to those that cannot be the strongest.
+        """
         ...
 
     async def duel(self, challenger: tuple[str, Language], occupant: tuple[str, Language]) -> Duel:
@@ -60,3 +74,138 @@ class Judge(Protocol):
     async def close(self) -> None:
         """End the judge and everything under it."""
         ...
+
+
+_ERRORS: dict[str, type[Exception]] = {
+    "task": TaskError,
+    "sandbox": SandboxError,
+    "usage": UsageError,
+    "judge": JudgeError,
+}
+_BOOT = "import sys; sys.path.insert(0, sys.argv.pop(1)); from evaluators.judge import main; main()"
+_ROOT = Path(__file__).resolve().parent.parent
+
+
+class ProcessJudge:
+    """A judge in a process of its own. It dies with this process, and everything below it dies with it."""
+
+    def __init__(
+        self, process: asyncio.subprocess.Process, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        self._process = process
+        self._reader = reader
+        self._writer = writer
+        self._numbers = itertools.count(1)
+        self._waiting: dict[int, asyncio.Future[Any]] = {0: asyncio.get_running_loop().create_future()}
+        self._first = self._waiting[0]
+        self._lost: str | None = None
+        self._listening = asyncio.create_task(self._listen())
+
+    @property
+    def pid(self) -> int:
+        """The judge's process."""
+        return self._process.pid
+
+    async def ready(self) -> JudgeReady:
+        """See :class:`Judge`. Raises ``UsageError`` where the task or this host will not do."""
+        facts = await asyncio.shield(self._first)
+        return JudgeReady(
+            environment=Environment.model_validate(facts["environment"]),
+            task_hash=facts["task_hash"],
+            baseline_us=facts["baseline_us"],
+            floor_us=facts["floor_us"],
+        )
+
+    async def evaluate(self, source: str, language: Language) -> Evaluation:
+        """See :class:`Judge`."""
+        return Evaluation.model_validate(await self._ask("evaluate", source=source, language=language))
+
+    async def confirm(self, source: str, language: Language, *, every_baseline: bool = False) -> Evaluation:
+        """See :class:`Judge`."""
+        answer = await self._ask("confirm", source=source, language=language, every_baseline=every_baseline)
+        return Evaluation.model_validate(answer)
+
+    async def duel(self, challenger: tuple[str, Language], occupant: tuple[str, Language]) -> Duel:
+        """See :class:`Judge`."""
+        return Duel.model_validate(await self._ask("duel", challenger=challenger, occupant=occupant))
+
+    async def close(self) -> None:
+        """End the judge at once; an evaluation in flight is abandoned."""
+        self._lose("the judge was closed")
+        self._listening.cancel()
+        self._writer.close()
+        if self._process.returncode is None:
+            self._process.kill()
+        await self._process.wait()
+
+    async def _ask(self, method: str, **params: Any) -> Any:
+        await asyncio.shield(self._first)
+        if self._lost is not None:
+            raise JudgeError(self._lost)
+        number = next(self._numbers)
+        future = self._waiting[number] = asyncio.get_running_loop().create_future()
+        self._writer.write(pack({"id": number, "method": method, "params": params}))
+        try:
+            return await future
+        finally:
+            self._waiting.pop(number, None)
+
+    async def _listen(self) -> None:
+        try:
+            while True:
+                (length,) = LENGTH.unpack(await self._reader.readexactly(LENGTH.size))
+                self._deliver(_parse(await self._reader.readexactly(length)))
+        except (asyncio.IncompleteReadError, ConnectionError):
+            code = await self._process.wait()
+            self._lose(f"the judge ended (exit code {code})")
+
+    def _deliver(self, message: Message) -> None:
+        future = self._waiting.get(message["id"])
+        if future is None or future.done():
+            return
+        if "error" in message:
+            error = message["error"]
+            future.set_exception(_ERRORS[error["kind"]](error["message"]))
+            future.exception()  # seen, even if nobody is waiting any more
+        else:
+            future.set_result(message["result"])
+
+    def _lose(self, why: str) -> None:
+        self._lost = self._lost or why
+        for future in list(self._waiting.values()):
+            if not future.done():
+                future.set_exception(JudgeError(why))
+                future.exception()
+
+
+async def start_judge(settings: JudgeSettings) -> ProcessJudge:
+    """Start a judge. It builds and measures its baselines at once; :meth:`Judge.ready` waits for that."""
+    ours, theirs = socket.socketpair()
+    try:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-P",
+            "-c",
+            _BOOT,
+            str(_ROOT),
+            "--fd",
+            str(theirs.fileno()),
+            "--parent",
+            str(os.getpid()),
+            pass_fds=(theirs.fileno(),),
+            stdin=asyncio.subprocess.DEVNULL,
+        )
+    except BaseException:
+        ours.close()
+        raise
+    finally:
+        theirs.close()
+    reader, writer = await asyncio.open_connection(sock=ours)
+    judge = ProcessJudge(process, reader, writer)
+    writer.write(pack({"task_folder": str(settings.task_folder), "lanes": settings.lanes, "sandbox": settings.sandbox}))
+    return judge
+
+
+def _parse(body: bytes) -> Message:
+    message: Message = json.loads(body)
+    return message

@@ -79,7 +79,7 @@ class WorkloadResult(Frozen):
 
     workload: str
     """The workload's name, for instance ``m4096_k4096``."""
-    split: Literal["search", "heldout"]
+    split: Literal["search", "heldout", "edge"]
     weight: NonNegativeFloat
     errors: dict[str, ErrorMeasure] = {}
     """By input family."""
@@ -121,6 +121,8 @@ class Cost(Frozen):
     device_s: NonNegativeFloat = 0.0
     """Wall-clock seconds during which the device was this candidate's."""
     wall_s: NonNegativeFloat = 0.0
+    stages_s: dict[str, NonNegativeFloat] = {}
+    """Wall-clock seconds by stage of the cascade."""
 
 
 class Artifact(Frozen):
@@ -156,7 +158,8 @@ class Evaluation(Frozen):
     inputs_hash: str = ""
     """Hash of generator, workloads and captured data."""
     score: FiniteFloat | None = None
-    """Speed-up over the strongest baseline, or the task's own value; higher is better."""
+    """Speed-up over the strongest baseline, or the task's own value; higher is better. ``None`` on ``passed`` means
+    right but unmeasured (``timing`` says why): it can neither enter an archive nor be the best."""
     message: str = ""
     """One line."""
     detail: str = ""
@@ -173,8 +176,10 @@ class Evaluation(Frozen):
     @model_validator(mode="after")
     def _possible(self) -> Self:
         passed = self.status is Status.PASSED
-        if passed != (self.score is not None):
-            raise ValueError(f"a score exists exactly on 'passed', not on {self.status!r} with score {self.score}")
+        if self.score is not None and not passed:
+            raise ValueError(f"a score exists only on 'passed', not on {self.status!r}")
+        if passed and self.score is None and isinstance(self.timing, Timed):
+            raise ValueError("a timed, passed evaluation has a score")
         if not passed and isinstance(self.timing, Timed):
             raise ValueError(f"a time exists only on 'passed', not on {self.status!r}")
         if not passed and any(w.call_us is not None or w.ratios for w in self.workloads):

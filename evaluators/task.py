@@ -10,6 +10,7 @@ from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt, model_
 from evaluators.evaluation import Frozen
 
 DType = Literal["fp64", "fp32", "fp16", "bf16", "fp8_e4m3", "fp8_e5m2", "i64", "i32", "i16", "i8", "u8", "u16", "bool"]
+Role = Literal["in", "out", "inout"]
 Language = Literal["cpp", "python", "triton", "cuda"]
 
 
@@ -17,7 +18,7 @@ class Arg(Frozen):
     """One parameter of the entry, in calling order. Outputs are buffers that the entry fills."""
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z_]\w*$")]
-    role: Literal["in", "out", "inout"]
+    role: Role
     dtype: DType
     shape: tuple[str | PositiveInt, ...]
     """Each dimension is a number or an expression over the axes, for instance ``"K // 2"``. Row-major, contiguous."""

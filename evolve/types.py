@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
@@ -20,6 +21,32 @@ class ProgramState(StrEnum):
     JUDGED = "judged"
     """Its evaluation is stored; placement (perhaps a duel) is pending."""
     FINISHED = "finished"
+
+
+class RunStatus(StrEnum):
+    """What a run is doing. ``running`` with an old heartbeat means that its process is gone or stuck."""
+
+    RUNNING = "running"
+    FINISHED = "finished"
+    """A cap, the target or the proposers ended it; the reason says which."""
+    INTERRUPTED = "interrupted"
+    """Somebody asked it to stop; ``resume`` goes on."""
+    FAILED = "failed"
+    """The judge or the task cannot be used; the reason says why."""
+
+
+class StopReason(StrEnum):
+    """Why a run finished. Each but the last two names the cap that was met."""
+
+    CANDIDATES = "candidates"
+    SECONDS = "seconds"
+    DEVICE_SECONDS = "device_seconds"
+    DOLLARS = "dollars"
+    TOKENS = "tokens"
+    PATIENCE = "patience"
+    TARGET = "target"
+    EXHAUSTED = "exhausted"
+    """The proposers had nothing new to offer many times in a row."""
 
 
 class AddStatus(StrEnum):
@@ -73,9 +100,30 @@ class Program:
     note: str = ""
     details: dict[str, object] = field(default_factory=dict)
     evaluation: Evaluation | None = None
-    """Present from ``judged`` on."""
+    """Present from ``judged`` on. A duplicate carries its original's."""
     placement: AddStatus | None = None
     """Present once ``finished``."""
+    confirmation: Evaluation | None = None
+    """A second verdict that overrides the first: the confirmation of a new best, or a failure during a duel."""
+    duplicate_of: int | None = None
+    """The program with the same source and language that was judged in its place."""
+    judge_failed: bool = False
+    """The judge itself failed on it until we gave up: no evidence against its author, and no proposer is told."""
+
+    @property
+    def verdict(self) -> Evaluation | None:
+        """What stands: the confirmation where there is one, else the evaluation."""
+        return self.confirmation or self.evaluation
+
+    @property
+    def score(self) -> float | None:
+        """The verdict's score; ``None`` where it did not pass or is not judged yet."""
+        return self.verdict.score if self.verdict else None
+
+    @property
+    def confirmed(self) -> bool:
+        """A confirmation run agreed."""
+        return self.confirmation is not None and self.confirmation.confirmed
 
 
 @dataclass(frozen=True)
@@ -89,6 +137,8 @@ class ProposeContext:
     parent: Program
     inspirations: tuple[Program, ...]
     rng: np.random.Generator
+    known: Callable[[str], bool] = lambda source: False
+    """Whether the run already holds a program with this source text, judged or not."""
 
 
 class Proposer(Protocol):
@@ -101,5 +151,10 @@ class Proposer(Protocol):
         ...
 
     def tell(self, program: Program) -> None:
-        """A program of this proposer was judged and placed. Called once each, also for those of a resumed run."""
+        """A program of this proposer was judged and placed. Called once each, also for those of a resumed run.
+
+        A duplicate is told like any other, with ``duplicate_of`` set and its original's verdict. A program on which
+        the judge itself failed (``judge_failed``) is never told. On resume every finished program of this proposer is
+        told again, in the order in which they finished, before the first ``propose``.
+        """
         ...

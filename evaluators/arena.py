@@ -1,0 +1,71 @@
+"""One set of shared inputs and the runners that live on it: the candidate at hand and the baselines it is paired with."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+
+from evaluators.buffers import SharedBuffer
+from evaluators.build import BuiltProgram
+from evaluators.launch import open_session
+from evaluators.layout import Layout
+from evaluators.session import Session
+from evaluators.task import Task
+from evaluators.zygote.client import Zygote
+
+
+class Arena:
+    """Shared, read-only inputs large enough for the given layouts, and sessions on them.
+
+    Runners that are paired see the same content, which halves the cost of filling and takes the content's own
+    variation out of their ratio. Outputs are each runner's own. All but the one being timed are stopped.
+    """
+
+    def __init__(self, zygote: Zygote, task: Task, layouts: Iterable[Layout], cpus: frozenset[int]) -> None:
+        layouts = list(layouts)
+        self.task = task
+        self.rng = np.random.default_rng(secrets.randbits(128))
+        self._zygote = zygote
+        self._cpus = cpus
+        self._output_bytes = max(layout.output_bytes for layout in layouts)
+        self._inputs = SharedBuffer("inputs", max(layout.input_bytes for layout in layouts), read_only=True)
+        self._sessions: dict[str, Session] = {}
+
+    @property
+    def input_bytes(self) -> int:
+        """Room for inputs."""
+        return self._inputs.size
+
+    def open(self, program: BuiltProgram) -> Session:
+        """A fresh runner for a program. The caller closes it."""
+        return open_session(self._zygote, self.task, program, self._inputs, self._output_bytes, self._cpus)
+
+    def kept(self, name: str, program: BuiltProgram) -> Session:
+        """The live runner kept under a name, started if there is none."""
+        if name not in self._sessions:
+            self._sessions[name] = self.open(program)
+        return self._sessions[name]
+
+    def discard(self, name: str) -> None:
+        """End the runner kept under a name; the next :meth:`kept` starts another."""
+        session = self._sessions.pop(name, None)
+        if session is not None:
+            session.close()
+
+    def close(self) -> None:
+        """End every kept runner and give the memory back."""
+        for name in list(self._sessions):
+            self.discard(name)
+        self._inputs.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

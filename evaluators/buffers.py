@@ -1,0 +1,125 @@
+"""Shared memory between the judge and runners: sealed memfds that neither side can shrink under the other."""
+
+from __future__ import annotations
+
+import fcntl
+import mmap
+import os
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+
+from evaluators.layout import GUARD_BYTES, Layout
+
+# <linux/fcntl.h>; Python's fcntl module lacks some of them.
+_F_ADD_SEALS = 1033
+_F_SEAL_SEAL, _F_SEAL_SHRINK, _F_SEAL_GROW, _F_SEAL_FUTURE_WRITE = 1, 2, 4, 16
+
+Bytes = npt.NDArray[np.uint8]
+
+
+class SharedBuffer:
+    """One memfd that the judge maps for writing.
+
+    Its size is sealed, so that a runner cannot truncate it and fault the judge. With ``read_only`` every mapping made
+    after the judge's own is read-only too, whatever the runner asks for.
+    """
+
+    def __init__(self, name: str, size: int, *, read_only: bool) -> None:
+        self.size = max(-(-size // mmap.PAGESIZE), 1) * mmap.PAGESIZE
+        self.fd = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        os.ftruncate(self.fd, self.size)
+        self._map = mmap.mmap(self.fd, self.size)
+        seals = _F_SEAL_SHRINK | _F_SEAL_GROW | _F_SEAL_SEAL | (_F_SEAL_FUTURE_WRITE if read_only else 0)
+        fcntl.fcntl(self.fd, _F_ADD_SEALS, seals)
+        self.view = memoryview(self._map)
+        self.bytes: Bytes = np.frombuffer(self._map, dtype=np.uint8)
+
+    def close(self) -> None:
+        """Give the descriptor back; the memory goes when the last mapping goes."""
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+
+class OutputGuard:
+    """Poison in, and guard zones around, one runner's outputs.
+
+    The pattern is drawn per runner, so that a candidate cannot restore what it overwrote without having read it, and
+    every writable byte that is not an output belongs to a guard zone.
+    """
+
+    def __init__(self, layout: Layout, outputs: SharedBuffer, rng: np.random.Generator) -> None:
+        self._rows: Bytes = outputs.bytes[: layout.output_bytes].reshape(layout.slots, layout.output_stride)
+        mask = np.ones(layout.output_stride, dtype=bool)
+        for place in layout.places:
+            if place.writable:
+                mask[place.offset : place.offset + place.nbytes] = False
+        self._gaps = _runs(mask)
+        self._pattern: Bytes = rng.integers(0, 256, layout.output_stride, dtype=np.uint8)
+        self._outputs = [p for p in layout.places if p.role == "out"]
+        self._poison = {p.name: np.resize(_poison(p.dtype, rng), p.nbytes) for p in self._outputs}
+
+    def arm(self) -> None:
+        """Write guards and poison into every slot."""
+        for start, stop in self._gaps:
+            self._rows[:, start:stop] = self._pattern[start:stop]
+        self.poison()
+
+    def poison(self) -> None:
+        """Write poison into every output of every slot."""
+        for place in self._outputs:
+            self._rows[:, place.offset : place.offset + place.nbytes] = self._poison[place.name]
+
+    def broken(self) -> str | None:
+        """One line about the first guard zone whose bytes changed, or ``None``."""
+        for start, stop in self._gaps:
+            if not np.array_equal(
+                self._rows[:, start:stop], np.broadcast_to(self._pattern[start:stop], (len(self._rows), stop - start))
+            ):
+                return f"wrote outside its output buffer (within {GUARD_BYTES} bytes of it)"
+        return None
+
+    def touched(self, slots: npt.NDArray[np.intp]) -> bool:
+        """Whether any output of these slots differs from the poison: for slots that were never called."""
+        for place in self._outputs:
+            region = self._rows[slots, place.offset : place.offset + place.nbytes]
+            if not np.array_equal(region, np.broadcast_to(self._poison[place.name], region.shape)):
+                return True
+        return False
+
+    def unwritten(self, slot: int) -> str | None:
+        """The first output of a slot that is still poison throughout, or ``None``."""
+        for place in self._outputs:
+            region = self._rows[slot, place.offset : place.offset + place.nbytes]
+            if place.nbytes and np.array_equal(region, self._poison[place.name]):
+                return place.name
+        return None
+
+
+def _runs(mask: npt.NDArray[np.bool_]) -> list[tuple[int, int]]:
+    edges = np.flatnonzero(np.diff(np.concatenate(([False], mask, [False])).astype(np.int8)))
+    return [(int(a), int(b)) for a, b in zip(edges[::2], edges[1::2], strict=True)]
+
+
+def _poison(dtype: str, rng: np.random.Generator) -> Bytes:
+    """Bytes of one poison element: a NaN with a random payload for floats, random bits for the rest."""
+    word = int(rng.integers(1, 1 << 20))
+    match dtype:
+        case "fp64":
+            return np.array([0x7FF4_0000_0000_0000 | word], np.uint64).view(np.uint8)
+        case "fp32":
+            return np.array([0x7FA0_0000 | word], np.uint32).view(np.uint8)
+        case "fp16":
+            return np.array([0x7D00 | (word & 0xFF)], np.uint16).view(np.uint8)
+        case "bf16":
+            return np.array([0x7FA0 | (word & 0x1F)], np.uint16).view(np.uint8)
+        case _:
+            return rng.integers(1, 256, 8, dtype=np.uint8)

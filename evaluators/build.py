@@ -1,0 +1,210 @@
+"""The judge's side of building: lint, run the builder, take its files as data, remember what was built."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+import shutil
+import stat
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from evaluators import builder
+from evaluators.errors import TaskError, UsageError
+from evaluators.evaluation import Artifact, Status
+from evaluators.failure import CandidateFailure
+from evaluators.source import build_flags, check_blocks, source_hash
+from evaluators.task import Language, Task
+from evaluators.zygote.client import ChildLimits, SpawnRequest, Zygote
+
+ARTIFACT_CAP = 64 << 20
+REPORT_CAP = 64 << 10
+LOG_CAP = 64 << 10
+SOURCE_NAMES: dict[Language, str] = {"cpp": "candidate.cpp", "python": "candidate.py"}
+COMPILER_MEMORY_BYTES = 2 << 30
+COMPILER_PROCESSES = 16
+
+
+@dataclass(frozen=True)
+class BuiltProgram:
+    """A program that a runner can import."""
+
+    source: str
+    language: Language
+    source_hash: str
+    artifact: Path | None = None
+    """The shared object, for compiled languages."""
+    measures: dict[str, float] = field(default_factory=dict)
+    """Compiled facts."""
+    artifacts: tuple[Artifact, ...] = ()
+    build_s: float = 0.0
+
+
+def find_compiler() -> str:
+    """The C++ compiler: ``$CXX``, else ``g++``, else ``clang++``.
+
+    Raises:
+        UsageError: there is none.
+    """
+    for name in filter(None, (os.environ.get("CXX"), "g++", "clang++")):
+        path = shutil.which(name)
+        if path:
+            return path
+    raise UsageError("no C++ compiler found: install g++ (Debian: apt-get install g++) or set CXX to one")
+
+
+def lint(task: Task, source: str, language: Language, seed: str | None) -> tuple[str, ...]:
+    """What can be said without building; returns the compiler flags. Raises :class:`CandidateFailure` (``rejected``)."""
+    if language not in task.languages:
+        allowed = ", ".join(task.languages)
+        raise CandidateFailure(Status.REJECTED, f"language {language} is not among the task's: {allowed}")
+    size = len(source.encode(errors="replace"))
+    if size > task.limits.source_bytes:
+        raise CandidateFailure(
+            Status.REJECTED, f"source of {size} bytes, over the task's {task.limits.source_bytes} (limits.source_bytes)"
+        )
+    if "\0" in source:
+        raise CandidateFailure(Status.REJECTED, "source contains a NUL character")
+    objection = check_blocks(seed, source) if seed is not None else None
+    if objection:
+        raise CandidateFailure(Status.REJECTED, objection)
+    if language != "cpp":
+        return ()
+    try:
+        return (*task.build_flags, *build_flags(source, task.flag_choices))
+    except ValueError as error:
+        raise CandidateFailure(Status.REJECTED, str(error)) from None
+
+
+class Builds:
+    """Builds programs in sandboxed builders; one and the same source and flags are built once per judge."""
+
+    def __init__(self, zygote: Zygote, scratch: Path, cpus: frozenset[int] | None) -> None:
+        self._zygote = zygote
+        self._cpus = cpus
+        self._work = scratch / "build"
+        self._store = scratch / "artifacts"
+        for folder in (self._work, self._store):
+            folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+        self._done: dict[str, BuiltProgram | CandidateFailure] = {}
+        self._lock = threading.Lock()
+
+    def build(self, task: Task, source: str, language: Language, flags: tuple[str, ...]) -> BuiltProgram:
+        """A program ready for a runner.
+
+        Raises:
+            CandidateFailure: the compiler refused it (``build_error``), or took too long or too much.
+        """
+        if language == "python":
+            return BuiltProgram(source, language, source_hash(source))
+        if language != "cpp":
+            raise TaskError(f"{task.name}: no builder for language {language!r} on this device")
+        key = hashlib.sha256("\0".join((language, source, *flags)).encode(errors="replace")).hexdigest()
+        with self._lock:
+            known = self._done.get(key)
+        if known is None:
+            try:
+                known = self._compile(task, source, language, flags, key)
+            except CandidateFailure as failure:
+                known = failure
+            with self._lock:
+                self._done[key] = known
+        if isinstance(known, CandidateFailure):
+            raise known
+        return known
+
+    def _compile(self, task: Task, source: str, language: Language, flags: tuple[str, ...], key: str) -> BuiltProgram:
+        started = time.monotonic()
+        folder = self._work / secrets.token_hex(8)
+        folder.mkdir(mode=0o777)
+        folder.chmod(0o777)
+        try:
+            (folder / SOURCE_NAMES[language]).write_text(source, errors="replace")
+            log = self._run_builder(task, folder, flags, SOURCE_NAMES[language])
+            artifact = self._store / f"{key}.so"
+            take_file(folder / builder.SHARED_OBJECT, artifact)
+            measures = read_report(folder / builder.REPORT)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+        seconds = time.monotonic() - started
+        artifacts = (Artifact(name="build.log", text=log[-LOG_CAP:]),) if log.strip() else ()
+        return BuiltProgram(source, language, source_hash(source), artifact, measures, artifacts, seconds)
+
+    def _run_builder(self, task: Task, folder: Path, flags: tuple[str, ...], name: str) -> str:
+        payload = {"folder": str(folder), "compiler": find_compiler(), "flags": list(flags), "source_name": name}
+        request = SpawnRequest(
+            role="builder",
+            entry="evaluators.builder:main",
+            payload=payload,
+            fds={},
+            readable=(),
+            writable=(folder,),
+            limits=ChildLimits(
+                memory_bytes=COMPILER_MEMORY_BYTES,
+                cpu_s=task.limits.build_s,
+                file_bytes=ARTIFACT_CAP,
+                processes=COMPILER_PROCESSES,
+            ),
+            cpus=self._cpus,
+            environment={"TMPDIR": str(folder)},
+            python_packages=(),
+        )
+        child = self._zygote.spawn(request)
+        try:
+            log, status = child.collect(task.limits.build_s, LOG_CAP)
+        finally:
+            child.kill()
+            child.close()
+        if status is None:
+            raise CandidateFailure(
+                Status.TIMEOUT, f"build took longer than {task.limits.build_s:g} s (limits.build_s)", detail=log
+            )
+        if status.code == 0:
+            return log
+        first_error = next((row for row in log.splitlines() if "error" in row), "")
+        if status.code == builder.BUILD_FAILED:
+            raise CandidateFailure(Status.BUILD_ERROR, first_error[:300] or "the compiler failed", detail=log)
+        raise CandidateFailure(Status.BUILD_ERROR, f"the builder ended with {status}", detail=log)
+
+
+def take_file(path: Path, target: Path) -> None:
+    """Copy a file that an enemy may have made: no links, regular, capped; the copy is read-only.
+
+    Raises:
+        CandidateFailure: it is none of that.
+    """
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        raise CandidateFailure(Status.BUILD_ERROR, f"the build left no file {path.name}") from None
+    with os.fdopen(fd, "rb") as file:
+        facts = os.fstat(file.fileno())
+        if not stat.S_ISREG(facts.st_mode) or facts.st_nlink != 1 or facts.st_size > ARTIFACT_CAP:
+            raise CandidateFailure(Status.BUILD_ERROR, f"{path.name} is no ordinary file under {ARTIFACT_CAP} bytes")
+        content = file.read(ARTIFACT_CAP + 1)
+    scratch = target.with_suffix(f".{secrets.token_hex(4)}.tmp")
+    scratch.write_bytes(content)
+    scratch.chmod(0o444)
+    scratch.replace(target)
+
+
+def read_report(path: Path) -> dict[str, float]:
+    """The builder's report as finite numbers; whatever is not is left out."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return {}
+    with os.fdopen(fd, "rb") as file:
+        text = file.read(REPORT_CAP)
+    try:
+        data = json.loads(text, parse_constant=lambda _: None)
+    except (ValueError, RecursionError):
+        return {}
+    if not isinstance(data, dict):
+        return {}
+    numbers = {k: v for k, v in data.items() if isinstance(v, int | float) and not isinstance(v, bool)}
+    return {str(k): float(v) for k, v in numbers.items() if abs(v) < 1e15}

@@ -1,0 +1,150 @@
+"""Before the first candidate: baselines built, checked and measured, rounds planned, floors known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from statistics import median
+
+from evaluators.arena import Arena
+from evaluators.build import Builds, BuiltProgram, lint
+from evaluators.ceilings import Ceilings
+from evaluators.checker import Checker
+from evaluators.content import ContentPool
+from evaluators.empty import empty_call_us
+from evaluators.errors import TaskError
+from evaluators.failure import CandidateFailure
+from evaluators.plan import RoundPlan, layout_of, round_plan
+from evaluators.reference import Reference
+from evaluators.rounds import Side, draw_slots, fill, one_round
+from evaluators.task import Baseline, Language, Task, Workload
+from evaluators.tolerance import ToleranceLock
+
+PROBE_CALLS = 2
+PROBE_ROUNDS = 3
+CALIBRATION_ROUNDS = 5
+HOPELESS_FACTOR = 3.0
+"""A baseline this many times slower than the fastest is not measured more closely: it cannot be the strongest."""
+BASELINE_CALL_DEADLINE_S = 30.0
+
+
+@dataclass
+class Bench:
+    """What all candidates of one task share on one device."""
+
+    task: Task
+    reference: Reference
+    lock: ToleranceLock
+    builds: Builds
+    cache_bytes: int
+    ceilings: Ceilings
+    baselines: dict[str, BuiltProgram] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class WorkloadCalibration:
+    """One workload's rounds, and what the baselines and an empty call take in them."""
+
+    plan: RoundPlan
+    content: ContentPool
+    baseline_us: Mapping[str, float]
+    strongest: str | None
+    contenders: frozenset[str]
+    """Baselines within ``HOPELESS_FACTOR`` of the fastest."""
+    empty_us: Mapping[Language, float]
+    floor_us: float
+
+
+def build_baselines(task: Task, builds: Builds) -> dict[str, BuiltProgram]:
+    """Every baseline of the task.
+
+    Raises:
+        TaskError: one does not build.
+    """
+    built = {}
+    for baseline in task.baselines:
+        source = (task.folder / baseline.file).read_text()
+        try:
+            flags = _baseline_flags(task, source, baseline)
+            built[baseline.name] = builds.build(task, source, baseline.language, flags)
+        except CandidateFailure as failure:
+            raise TaskError(f"{task.folder / baseline.file}: baseline {baseline.name}: {failure.message}") from None
+    return built
+
+
+def _baseline_flags(task: Task, source: str, baseline: Baseline) -> tuple[str, ...]:
+    languages = (*task.languages, baseline.language)
+    return lint(task.model_copy(update={"languages": languages}), source, baseline.language, None)
+
+
+def calibrate(bench: Bench, arena: Arena, workload: Workload, languages: Iterable[Language]) -> WorkloadCalibration:
+    """Measure one workload's baselines and its empty calls.
+
+    Raises:
+        TaskError: a baseline gives wrong answers or fails.
+    """
+    task, rng = bench.task, arena.rng
+    content = ContentPool(bench.reference, workload, rng)
+    probed = {name: _probe(bench, arena, workload, content, name) for name in bench.baselines}
+    fastest = min(probed.values(), default=None)
+    plan = round_plan(task, workload, bench.cache_bytes, None if fastest is None else fastest / 1e6)
+    empty_us = {
+        language: empty_call_us(arena, plan, bench.builds, language)
+        for language in {*languages, *(p.language for p in bench.baselines.values())}
+    }
+    contenders = {n for n, us in probed.items() if fastest is not None and us <= HOPELESS_FACTOR * fastest}
+    times = dict(probed)
+    for name in contenders:
+        times[name] = _measure(bench, arena, plan, content, name, empty_us)
+    floor = bench.ceilings.floor_us(
+        bench.reference.traffic_bytes(workload), bench.reference.operations(workload), cold=plan.cold
+    )
+    strongest = min(times, key=lambda name: times[name]) if times else None
+    return WorkloadCalibration(plan, content, times, strongest, frozenset(contenders), empty_us, floor)
+
+
+def baseline_side(bench: Bench, arena: Arena, calibration: WorkloadCalibration, name: str) -> Side:
+    """A baseline's live runner, prepared for the workload, as one side of a pair."""
+    program = bench.baselines[name]
+    session = arena.kept(name, program)
+    session.prepare(calibration.plan.layout, bench.task.limits.prepare_s)
+    return Side(session, calibration.empty_us[program.language], BASELINE_CALL_DEADLINE_S, None)
+
+
+def _probe(bench: Bench, arena: Arena, workload: Workload, content: ContentPool, name: str) -> float:
+    """A first, rough time of a baseline, its outputs checked whole; microseconds a call, empty call included."""
+    layout = layout_of(bench.task, workload, PROBE_CALLS)
+    plan = RoundPlan(workload, layout, PROBE_CALLS, cold=False)
+    checker = Checker(bench.reference, bench.lock, arena.rng)
+    try:
+        session = arena.kept(name, bench.baselines[name])
+        session.prepare(layout, bench.task.limits.prepare_s)
+        side = Side(session, 0.0, BASELINE_CALL_DEADLINE_S, checker)
+        times = []
+        for index in range(PROBE_ROUNDS):
+            slots = draw_slots(plan, arena.rng)
+            fill(session, content, slots, arena.rng)
+            times.append(one_round(side, plan, slots, arena.rng, whole=index == 0))
+    except CandidateFailure as failure:
+        raise TaskError(f"{bench.task.name}: baseline {name} fails on {workload.name}: {failure.message}") from None
+    return min(times)
+
+
+def _measure(
+    bench: Bench,
+    arena: Arena,
+    plan: RoundPlan,
+    content: ContentPool,
+    name: str,
+    empty_us: Mapping[Language, float],
+) -> float:
+    program = bench.baselines[name]
+    session = arena.kept(name, program)
+    session.prepare(plan.layout, bench.task.limits.prepare_s)
+    side = Side(session, empty_us[program.language], BASELINE_CALL_DEADLINE_S, None)
+    times = []
+    for _ in range(CALIBRATION_ROUNDS):
+        slots = draw_slots(plan, arena.rng)
+        fill(session, content, slots, arena.rng)
+        times.append(one_round(side, plan, slots, arena.rng))
+    return median(times)

@@ -1,0 +1,153 @@
+"""The stages a kernel candidate goes through, each a plain function over one state."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from evaluators.arena import Arena
+from evaluators.build import BuiltProgram
+from evaluators.calibration import Bench, WorkloadCalibration, baseline_side
+from evaluators.checker import Checker
+from evaluators.dtypes import Array
+from evaluators.evaluation import Stage, Status
+from evaluators.failure import CandidateFailure
+from evaluators.layout import Layout
+from evaluators.plan import layout_of
+from evaluators.rounds import PairedTimes, Side, draw_slots, one_round, paired_round
+from evaluators.session import Session
+from evaluators.task import Workload
+from evaluators.trail import Trail
+
+WARM_UP_ROUNDS = 2
+WHOLE_BYTES = 4 << 20
+"""Workloads whose slot is smaller than this are compared whole in the correctness stage; larger ones by rows, and whole
+in one call of their ordinary family."""
+CHECK_SLOTS = 16
+
+
+@dataclass
+class Case:
+    """One candidate's live runner, and what was measured of it."""
+
+    program: BuiltProgram
+    session: Session
+    checker: Checker
+    trail: Trail
+    prepare_ms: dict[str, float] = field(default_factory=dict)
+    times: dict[str, dict[str, PairedTimes]] = field(default_factory=dict)
+    """Workload -> baseline -> times of paired rounds."""
+
+
+def smoke(bench: Bench, arena: Arena, case: Case) -> None:
+    """One call on the smallest workload: ends most broken candidates within milliseconds."""
+    case.trail.enter(Stage.SMOKE)
+    workload = min(bench.task.workloads, key=lambda w: layout_of(bench.task, w, 1).input_stride)
+    check_family(bench, arena, case, workload, bench.reference.families[:1])
+
+
+def correctness(bench: Bench, arena: Arena, case: Case, workloads: Sequence[Workload]) -> None:
+    """Every input family on every given workload, twice on the same content: right, and the same bits."""
+    case.trail.enter(Stage.CORRECTNESS)
+    for workload in workloads:
+        slot_bytes = layout_of(bench.task, workload, 1).input_stride
+        room = max(min(arena.input_bytes // max(slot_bytes, 1), CHECK_SLOTS), 1)
+        families = bench.reference.families
+        for start in range(0, len(families), room):
+            check_family(bench, arena, case, workload, families[start : start + room])
+
+
+def check_family(bench: Bench, arena: Arena, case: Case, workload: Workload, families: Sequence[str]) -> None:
+    """One slot for each family: call them in random order, compare, call them again, compare bits."""
+    task, rng, session = bench.task, arena.rng, case.session
+    layout = layout_of(task, workload, len(families))
+    prepare(case, layout, task.limits.prepare_s)
+    given = {}
+    for slot, family in enumerate(families):
+        content = bench.reference.generate(workload, family, rng)
+        given[slot] = content
+        _store(session, slot, content)
+    first = _calls(session, rng, task.limits.call_s)
+    whole = layout.input_stride <= WHOLE_BYTES
+    for slot, family in enumerate(families):
+        case.checker.check(
+            session,
+            slot,
+            workload,
+            family,
+            inputs=given[slot],
+            whole=whole or family == case.checker.ordinary_family,
+        )
+    if not task.deterministic:
+        return
+    for slot, content in given.items():
+        _store(session, slot, content)
+    again = _calls(session, rng, task.limits.call_s)
+    for slot, family in enumerate(families):
+        for name, bits in first[slot].items():
+            if not np.array_equal(bits, again[slot][name]):
+                raise CandidateFailure(
+                    Status.NONDETERMINISTIC,
+                    f"{workload.name}, {family}: output {name} differs between two calls with the same input",
+                )
+
+
+def prepare(case: Case, layout: Layout, deadline_s: float) -> None:
+    """PREPARE a workload and book what it cost."""
+    started = time.monotonic()
+    case.session.prepare(layout, deadline_s)
+    case.prepare_ms[layout.workload] = 1e3 * (time.monotonic() - started)
+
+
+def warm_up(side: Side, calibration: WorkloadCalibration, arena: Arena) -> None:
+    """Rounds of one call whose time is thrown away. Their outputs are checked like any others."""
+    for _ in range(WARM_UP_ROUNDS):
+        slots = draw_slots(calibration.plan, arena.rng)[:1]
+        calibration.content.fill(side.session.arguments(slots[0]), arena.rng)
+        one_round(side, calibration.plan, slots, arena.rng)
+
+
+def candidate_side(bench: Bench, case: Case, calibration: WorkloadCalibration) -> Side:
+    """The candidate's runner, prepared for the workload, as one side of a pair."""
+    prepare(case, calibration.plan.layout, bench.task.limits.prepare_s)
+    empty_us = calibration.empty_us[case.program.language]
+    return Side(case.session, empty_us, bench.task.limits.call_s, case.checker)
+
+
+def timed_rounds(
+    bench: Bench,
+    arena: Arena,
+    case: Case,
+    calibration: WorkloadCalibration,
+    opponent: str,
+    count: int,
+    whole: int = 0,
+) -> None:
+    """Add ``count`` paired rounds against one baseline, the first ``whole`` of them compared whole."""
+    workload = calibration.plan.workload.name
+    times = case.times.setdefault(workload, {}).setdefault(opponent, PairedTimes())
+    theirs = baseline_side(bench, arena, calibration, opponent)
+    ours = candidate_side(bench, case, calibration)
+    for side in (ours, theirs):
+        warm_up(side, calibration, arena)
+    for index in range(count):
+        paired_round(ours, theirs, calibration.plan, calibration.content, arena.rng, times, whole=index < whole)
+
+
+def _store(session: Session, slot: int, content: dict[str, Array]) -> None:
+    arguments = session.arguments(slot)
+    for name, values in content.items():
+        arguments[name][...] = values
+
+
+def _calls(session: Session, rng: np.random.Generator, deadline_s: float) -> list[dict[str, Array]]:
+    """Call every slot once, in random order; returns copies of the outputs by slot."""
+    session.guard.poison()
+    slots = [int(s) for s in rng.permutation(session.layout.slots)]
+    session.round(slots, deadline_s)
+    writable = [p.name for p in session.layout.places if p.writable]
+    views = [session.arguments(slot) for slot in range(session.layout.slots)]
+    return [{name: view[name].view(np.uint8).copy() for name in writable} for view in views]

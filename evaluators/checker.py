@@ -1,0 +1,107 @@
+"""Whether what a runner left in its buffers is right: the judge's outputs against the judge's oracle."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from evaluators.compare import compare_outputs
+from evaluators.dtypes import Array
+from evaluators.evaluation import ErrorMeasure, Status
+from evaluators.failure import CandidateFailure
+from evaluators.reference import Reference
+from evaluators.session import Session
+from evaluators.task import DType, Workload
+from evaluators.tolerance import ToleranceLock
+
+SAMPLED_ROWS = 32
+"""Output rows compared in one call of a timed round, drawn after the runner has stopped."""
+SMALL_ROWS = 64
+"""Outputs of at most this many rows are always compared whole."""
+
+
+class Checker:
+    """Compares outputs with the oracle and keeps the worst error by workload and family."""
+
+    def __init__(
+        self,
+        reference: Reference,
+        lock: ToleranceLock,
+        rng: np.random.Generator,
+        errors: dict[str, dict[str, ErrorMeasure]] | None = None,
+    ) -> None:
+        self._reference = reference
+        self._lock = lock
+        self._rng = rng
+        self._dtypes: dict[str, DType] = {a.name: a.dtype for a in reference.task.args if a.role != "in"}
+        self.ordinary_family = reference.families[0]
+        self.errors: dict[str, dict[str, ErrorMeasure]] = {} if errors is None else errors
+        """Workload -> family -> worst error so far."""
+
+    def check(
+        self,
+        session: Session,
+        slot: int,
+        workload: Workload,
+        family: str,
+        *,
+        inputs: Mapping[str, Array] | None = None,
+        whole: bool = False,
+    ) -> None:
+        """Compare one slot's outputs; raise the candidate's failure if they are wrong.
+
+        Args:
+            session: a stopped runner.
+            slot: which call.
+            workload: for its limits.
+            family: for its limits.
+            inputs: what ``in`` and ``inout`` arguments held before the call; default: what they hold now.
+            whole: compare every row, not a sample.
+        """
+        arguments = session.arguments(slot)
+        given = inputs if inputs is not None else arguments
+        rows = None if whole else self._rows(arguments)
+        oracle = self._reference.oracle(given, rows)
+        scale = self._reference.scale(given, rows, oracle)
+        outputs = {name: arguments[name] if rows is None else arguments[name][rows] for name in self._dtypes}
+        limits = self._lock.of(workload.name, family)
+        comparison = compare_outputs(outputs, oracle, scale, limits, self._dtypes, rows=rows)
+        self._record(workload.name, family, comparison.errors)
+        if comparison.passed:
+            return
+        unwritten = session.guard.unwritten(slot)
+        if unwritten is not None:
+            raise CandidateFailure(
+                Status.WRONG_VALUES, f"{workload.name}, {family}: output {unwritten} was never written"
+            )
+        raise CandidateFailure(comparison.status, f"{workload.name}, {family}: {comparison.message}")
+
+    def _rows(self, arguments: Mapping[str, Array]) -> Array | None:
+        counts = {len(arguments[name]) for name in self._dtypes if arguments[name].ndim > 0}
+        if len(counts) != 1:
+            return None
+        (count,) = counts
+        if count <= SMALL_ROWS:
+            return None
+        return np.unique(self._rng.integers(0, count, SAMPLED_ROWS))
+
+    def _record(self, workload: str, family: str, measure: ErrorMeasure) -> None:
+        families = self.errors.setdefault(workload, {})
+        known = families.get(family)
+        families[family] = measure if known is None else worse(known, measure)
+
+
+def worse(a: ErrorMeasure, b: ErrorMeasure) -> ErrorMeasure:
+    """The larger error of two, the elements of both."""
+    return ErrorMeasure(
+        max_ulp=_larger(a.max_ulp, b.max_ulp),
+        rms_ulp=_larger(a.rms_ulp, b.rms_ulp),
+        max_limit_ulp=min(a.max_limit_ulp, b.max_limit_ulp),
+        rms_limit_ulp=min(a.rms_limit_ulp, b.rms_limit_ulp),
+        elements=a.elements + b.elements,
+    )
+
+
+def _larger(a: float | None, b: float | None) -> float | None:
+    return None if a is None or b is None else max(a, b)

@@ -1,0 +1,76 @@
+"""The CPU as a device: its class, its caches, its cores, and the one lock around everything that is timed on it."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import platform
+import re
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+_CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
+_FALLBACK_LLC_BYTES = 32 << 20
+_UNITS = {"K": 1 << 10, "M": 1 << 20, "": 1}
+
+
+@dataclass(frozen=True)
+class Cpu:
+    """What there is to run on."""
+
+    model: str
+    cores: tuple[int, ...]
+    """Cores this process may use."""
+    last_level_cache_bytes: int
+    flags: str
+
+    def device_class(self, threads: int) -> str:
+        """The class a time belongs to, for instance ``cpu:AMD EPYC:2``."""
+        return f"cpu:{self.model}:{threads}"
+
+
+def find_cpu() -> Cpu:
+    """Read the facts from ``/proc/cpuinfo`` and sysfs."""
+    facts: dict[str, str] = {}
+    for row in Path("/proc/cpuinfo").read_text().splitlines():
+        key, _, value = row.partition(":")
+        facts.setdefault(key.strip(), value.strip())
+    model = facts.get("model name") or platform.machine()
+    flags = facts.get("flags") or facts.get("Features") or ""
+    return Cpu(model, tuple(sorted(os.sched_getaffinity(0))), _last_level_cache_bytes(), flags)
+
+
+def _last_level_cache_bytes() -> int:
+    sizes = []
+    for path in _CACHES.glob("index*/size"):
+        match = re.fullmatch(r"(\d+)([KM]?)", path.read_text().strip())
+        if match:
+            sizes.append(int(match[1]) * _UNITS[match[2]])
+    return max(sizes, default=_FALLBACK_LLC_BYTES)
+
+
+class DeviceLock:
+    """Held around builds and rounds that would disturb each other: between lanes, and between judges of one machine."""
+
+    def __init__(self, name: str) -> None:
+        self._thread_lock = threading.Lock()
+        path = Path(tempfile.gettempdir()) / f"kernel-evolve-{name}-{os.getuid()}.lock"
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Wait for the device, and have it for oneself."""
+        with self._thread_lock:
+            fcntl.flock(self._fd, fcntl.LOCK_EX)
+            try:
+                yield
+            finally:
+                fcntl.flock(self._fd, fcntl.LOCK_UN)
+
+    def close(self) -> None:
+        """Give the descriptor back."""
+        os.close(self._fd)

@@ -1,0 +1,77 @@
+"""Two programs against each other: the only way into an occupied archive cell of a time-scored task."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from evaluators.arena import Arena
+from evaluators.calibration import Bench, WorkloadCalibration
+from evaluators.cascade import Case, candidate_side, warm_up
+from evaluators.confidence import least_rounds, ratio_interval
+from evaluators.evaluation import Duel, DuelOutcome, Interval
+from evaluators.failure import CHALLENGER, OCCUPANT, CandidateFailure
+from evaluators.rounds import PairedTimes, Side, paired_round
+from evaluators.scoring import ALPHA, combined_log_ratios, duel_outcome, normalised_weights
+from evaluators.trail import Trail
+
+FIRST_LOOK = least_rounds(ALPHA)
+LOOK_EVERY = 5
+MOST_ROUNDS = 40
+
+
+def run_duel(
+    bench: Bench, arena: Arena, calibrations: Mapping[str, WorkloadCalibration], challenger: Case, occupant: Case
+) -> Duel:
+    """Paired rounds on every search workload until the confidence sequence decides, or the rounds run out."""
+    weights = normalised_weights(bench.task.search_workloads())
+    times = {name: PairedTimes() for name in weights}
+    interval: Interval | None = None
+    outcome: DuelOutcome | None = None
+    rounds, block = 0, FIRST_LOOK
+    while outcome is None and rounds < MOST_ROUNDS:
+        for name in weights:
+            _block(bench, arena, calibrations[name], (challenger, occupant), block, times[name])
+        rounds, block = rounds + block, LOOK_EVERY
+        interval = ratio_interval(combined_log_ratios(times, weights), ALPHA)
+        outcome = duel_outcome(interval)
+    return Duel(outcome=outcome or DuelOutcome.UNDECIDED, ratio=interval, rounds=rounds, cost=challenger.trail.cost())
+
+
+def failed_duel(failure: CandidateFailure, trail: Trail) -> Duel:
+    """A duel that ended because one of the two failed."""
+    if failure.whose == CHALLENGER:
+        return Duel(
+            outcome=DuelOutcome.FAILED,
+            ratio=None,
+            failure=failure.status,
+            message=failure.message,
+            cost=trail.cost(),
+        )
+    words = f"the occupant failed: {failure.status.value}: {failure.message}"
+    return Duel(outcome=DuelOutcome.UNDECIDED, ratio=None, message=words, cost=trail.cost())
+
+
+def _block(
+    bench: Bench,
+    arena: Arena,
+    calibration: WorkloadCalibration,
+    pair: tuple[Case, Case],
+    count: int,
+    times: PairedTimes,
+) -> None:
+    ours, theirs = (
+        _side(bench, arena, calibration, case, whose) for case, whose in zip(pair, (CHALLENGER, OCCUPANT), strict=True)
+    )
+    for _ in range(count):
+        paired_round(ours, theirs, calibration.plan, calibration.content, arena.rng, times)
+
+
+def _side(bench: Bench, arena: Arena, calibration: WorkloadCalibration, case: Case, whose: str) -> Side:
+    try:
+        side = replace(candidate_side(bench, case, calibration), whose=whose)
+        warm_up(side, calibration, arena)
+    except CandidateFailure as failure:
+        failure.whose = whose
+        raise
+    return side

@@ -1,0 +1,33 @@
+"""What a call costs that does nothing: measured with our own empty program, never with the candidate."""
+
+from __future__ import annotations
+
+from statistics import median
+
+from evaluators.arena import Arena
+from evaluators.build import Builds
+from evaluators.plan import RoundPlan
+from evaluators.rounds import draw_slots
+from evaluators.task import Language
+
+ROUNDS = 5
+
+
+def empty_source(language: Language, entry: str) -> str:
+    """A program with the task's entry that returns at once."""
+    if language == "cpp":
+        return f'extern "C" void {entry}() {{}}\n'
+    return f"def {entry}(*args):\n    pass\n"
+
+
+def empty_call_us(arena: Arena, plan: RoundPlan, builds: Builds, language: Language) -> float:
+    """Microseconds of an empty call through the same channel, with the same layout and the same peeks."""
+    task = arena.task
+    program = builds.build(task, empty_source(language, task.entry), language, ("-O1",))
+    session = arena.open(program)
+    try:
+        session.prepare(plan.layout, task.limits.prepare_s)
+        times = [session.round(draw_slots(plan, arena.rng), task.limits.call_s) for _ in range(ROUNDS)]
+    finally:
+        session.close()
+    return median(t.total_ns / 1000 / t.calls for t in times)

@@ -1,0 +1,198 @@
+"""The judge's process: holds seeds, oracle, limits, clock and verdict, and runs no byte of a candidate."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import ctypes
+import os
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+from evaluators.build import Builds, find_compiler
+from evaluators.calibration import Bench, WorkloadCalibration, build_baselines
+from evaluators.ceilings import measure_ceilings
+from evaluators.client import SandboxMode
+from evaluators.device import Cpu, DeviceLock, find_cpu
+from evaluators.environment import describe_environment
+from evaluators.errors import JudgeError, SandboxError, TaskError, UsageError
+from evaluators.evaluation import Duel, Environment, Evaluation
+from evaluators.kernel import KernelJudge
+from evaluators.lane import Lane
+from evaluators.reference import load_reference
+from evaluators.scratch import scratch_folder
+from evaluators.task import Language, Task
+from evaluators.task_loading import load_task
+from evaluators.tolerance import load_lock
+from evaluators.value import ValueJudge
+from evaluators.wire import Message, pack, read
+from evaluators.zygote.client import Zygote
+
+_PR_SET_PDEATHSIG = 1
+PRELOAD = ("numpy", "threadpoolctl", "evaluators.runner", "evaluators.builder")
+ERROR_KINDS: dict[str, type[Exception]] = {
+    "task": TaskError,
+    "sandbox": SandboxError,
+    "usage": UsageError,
+    "judge": JudgeError,
+}
+
+
+class TaskJudge(Protocol):
+    """Judges candidates of one task; what the process below serves."""
+
+    def calibrate(self) -> None:
+        """Measure what must be known before the first candidate."""
+        ...
+
+    def evaluate(self, source: str, language: Language) -> Evaluation:
+        """See :class:`evaluators.client.Judge`."""
+        ...
+
+    def confirm(self, source: str, language: Language, *, every_baseline: bool = False) -> Evaluation:
+        """See :class:`evaluators.client.Judge`."""
+        ...
+
+    def duel(self, challenger: tuple[str, Language], occupant: tuple[str, Language]) -> Duel:
+        """See :class:`evaluators.client.Judge`."""
+        ...
+
+    def close(self) -> None:
+        """Give everything back."""
+        ...
+
+
+@contextmanager
+def open_judge(task: Task, *, sandbox: SandboxMode, lanes: int) -> Iterator[tuple[TaskJudge, Environment]]:
+    """A judge for one task in this process, with its zygote below it.
+
+    Raises:
+        UsageError: the task, the compiler or the sandbox is not as it must be.
+    """
+    cpu = find_cpu()
+    if "cpp" in task.languages:
+        find_compiler()
+    with ExitStack() as stack:
+        scratch = stack.enter_context(scratch_folder())
+        zygote = stack.enter_context(Zygote(minimum=sandbox, scratch=scratch, preload=PRELOAD))
+        environment = describe_environment(task, cpu, zygote.layers.level)
+        builds = Builds(zygote, scratch, frozenset(cpu.cores))
+        if task.evaluator == "kernel":
+            judge: TaskJudge = _kernel_judge(task, zygote, builds, cpu, environment)
+        else:
+            judge = _value_judge(task, zygote, builds, cpu, environment, lanes)
+        stack.callback(judge.close)
+        yield judge, environment
+
+
+def _kernel_judge(task: Task, zygote: Zygote, builds: Builds, cpu: Cpu, environment: Environment) -> KernelJudge:
+    if len(cpu.cores) < task.threads:
+        raise TaskError(f"task {task.name} wants {task.threads} threads; this process may use {len(cpu.cores)} cores")
+    cpus = frozenset(cpu.cores[-task.threads :])
+    reference, lock = load_reference(task), load_lock(task)
+    device = DeviceLock("cpu")
+    with device.held():
+        ceilings = measure_ceilings(zygote, builds, task.threads, cpus, cpu.last_level_cache_bytes)
+        baselines = build_baselines(task, builds)
+    bench = Bench(task, reference, lock, builds, cpu.last_level_cache_bytes, ceilings, baselines)
+    return KernelJudge(bench, zygote, device, environment, cpus)
+
+
+def _value_judge(
+    task: Task, zygote: Zygote, builds: Builds, cpu: Cpu, environment: Environment, lanes: int
+) -> ValueJudge:
+    places = [Lane(task, zygote, _lane_cores(cpu, task, index)) for index in range(lanes)]
+    return ValueJudge(task, builds, places, environment)
+
+
+def _lane_cores(cpu: Cpu, task: Task, index: int) -> frozenset[int]:
+    count = len(cpu.cores)
+    return frozenset(cpu.cores[(index * task.threads + k) % count] for k in range(min(task.threads, count)))
+
+
+class Server:
+    """Answers the search's requests, each in a thread of its own."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+        self._sending = threading.Lock()
+
+    def serve(self) -> None:
+        """Until the search closes the connection."""
+        settings = read(self._sock)
+        if settings is None:
+            return
+        try:
+            task = load_task(Path(settings["task_folder"]))
+            with open_judge(task, sandbox=settings["sandbox"], lanes=settings["lanes"]) as (judge, environment):
+                judge.calibrate()
+                self._send({"id": 0, "result": _ready(judge, task, environment)})
+                self._requests(judge, settings["lanes"])
+        except (UsageError, JudgeError) as error:
+            self._send({"id": 0, "error": describe_error(error)})
+
+    def _requests(self, judge: TaskJudge, lanes: int) -> None:
+        with ThreadPoolExecutor(lanes, thread_name_prefix="lane") as pool:
+            while (request := read(self._sock)) is not None:
+                pool.submit(self._answer, judge, request)
+
+    def _answer(self, judge: TaskJudge, request: Message) -> None:
+        try:
+            result = _call(judge, request["method"], request["params"]).model_dump(mode="json")
+            answer: Message = {"id": request["id"], "result": result}
+        except Exception as error:  # whatever it is, the search must learn of it and not wait for ever
+            answer = {"id": request["id"], "error": describe_error(error)}
+        self._send(answer)
+
+    def _send(self, message: Message) -> None:
+        with self._sending, contextlib.suppress(BrokenPipeError, ConnectionError):
+            self._sock.sendall(pack(message))
+
+
+def _call(judge: TaskJudge, method: str, params: dict[str, Any]) -> Evaluation | Duel:
+    methods: dict[str, Callable[..., Evaluation | Duel]] = {
+        "evaluate": judge.evaluate,
+        "confirm": judge.confirm,
+        "duel": judge.duel,
+    }
+    return methods[method](**params)
+
+
+def _ready(judge: TaskJudge, task: Task, environment: Environment) -> Message:
+    calibrations: dict[str, WorkloadCalibration] = getattr(judge, "calibrations", {})
+    return {
+        "environment": environment.model_dump(mode="json"),
+        "task_hash": task.hash,
+        "baseline_us": {name: dict(c.baseline_us) for name, c in calibrations.items()},
+        "floor_us": {name: c.floor_us for name, c in calibrations.items()},
+    }
+
+
+def describe_error(error: Exception) -> Message:
+    """An error as it travels to the search."""
+    kind = next((name for name, cls in ERROR_KINDS.items() if type(error) is cls), "judge")
+    message = str(error) if isinstance(error, UsageError | JudgeError) else f"{type(error).__name__}: {error}"
+    return {"kind": kind, "message": message}
+
+
+def main() -> None:
+    """Entry of the judge's process: ``--fd`` is its end of the socketpair, ``--parent`` the process it dies with."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--fd", type=int, required=True)
+    parser.add_argument("--parent", type=int, required=True)
+    arguments = parser.parse_args()
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != arguments.parent:
+        return
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the search decides what to do
+    Server(socket.socket(fileno=arguments.fd)).serve()
+
+
+if __name__ == "__main__":
+    main()

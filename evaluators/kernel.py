@@ -1,0 +1,273 @@
+"""The ``kernel`` evaluator: buffers in, buffers out, scored by time against the strongest baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+
+from evaluators.arena import Arena
+from evaluators.build import BuiltProgram, lint
+from evaluators.calibration import Bench, WorkloadCalibration, calibrate
+from evaluators.cascade import Case, correctness, smoke, timed_rounds
+from evaluators.ceilings import measure_ceilings
+from evaluators.checker import Checker
+from evaluators.confidence import least_rounds, ratio_interval
+from evaluators.device import DeviceLock
+from evaluators.duel import failed_duel, run_duel
+from evaluators.evaluation import Duel, Environment, Evaluation, Interval, Stage, Status
+from evaluators.failure import CHALLENGER, OCCUPANT, CandidateFailure
+from evaluators.plan import layout_of, round_plan
+from evaluators.report import Subject, failed_evaluation, passed_evaluation
+from evaluators.rounds import PairedTimes
+from evaluators.scoring import ALPHA, combined_log_ratios, normalised_weights, relative_half_width
+from evaluators.task import Language, Workload
+from evaluators.trail import Trail
+from evaluators.zygote.client import Zygote
+
+FIRST_LOOK = least_rounds(ALPHA)
+LOOK_EVERY = 5
+MOST_ROUNDS = 30
+GOOD_HALF_WIDTH = 0.015
+"""A score's interval at most this wide, relative, is good enough to stop."""
+CONFIRMATION_ROUNDS = 15
+WHOLE_ROUNDS = 1
+"""Rounds against the strongest baseline, in a confirmation, whose outputs are compared whole."""
+SUSPICIOUS_SPEEDUP = 2.0
+"""Over the best of all baselines: held until a confirmation explains it."""
+
+
+class KernelJudge:
+    """Judges the candidates of one time-scored task on one CPU."""
+
+    def __init__(
+        self, bench: Bench, zygote: Zygote, device: DeviceLock, environment: Environment, cpus: frozenset[int]
+    ) -> None:
+        self._bench = bench
+        self._task = bench.task
+        self._zygote = zygote
+        self._device = device
+        self._environment = environment
+        self._cpus = cpus
+        self._seed = (self._task.folder / self._task.seed_program).read_text()
+        self._weights = normalised_weights(self._task.search_workloads())
+        self._arena = self._make_arena(self._task.search_workloads(), also=self._edge())
+        self.calibrations: dict[str, WorkloadCalibration] = {}
+
+    def calibrate(self) -> None:
+        """Measure the baselines on the search workloads. Raises ``TaskError`` where one fails."""
+        with self._device.held():
+            for workload in self._task.search_workloads():
+                self.calibrations[workload.name] = calibrate(self._bench, self._arena, workload, self._task.languages)
+
+    def evaluate(self, source: str, language: Language) -> Evaluation:
+        """The cascade: lint, build, smoke, correctness, rounds against the strongest baseline of each workload."""
+
+        def stages(trail: Trail, program: BuiltProgram) -> Evaluation:
+            with self._case(self._arena, program, trail) as case:
+                smoke(self._bench, self._arena, case)
+                correctness(self._bench, self._arena, case, (*self._task.search_workloads(), *self._edge()))
+                trail.enter(Stage.ROUNDS)
+                speedup = self._speedup(case)
+                subject = self._subject(source)
+                evaluation = passed_evaluation(subject, case, self.calibrations, speedup, confirmed=False)
+            doubt = self._doubt(evaluation)
+            if doubt:
+                self._explain(trail, program, doubt)
+            return evaluation
+
+        return self._judged(source, language, stages)
+
+    def confirm(self, source: str, language: Language, *, every_baseline: bool = False) -> Evaluation:
+        """A new process, new keys, a fixed number of rounds, whole outputs, held-out workloads too.
+
+        Args:
+            source: the program.
+            language: its language.
+            every_baseline: pair it with every baseline on the search workloads, not only with the contenders.
+        """
+
+        def stages(trail: Trail, program: BuiltProgram) -> Evaluation:
+            with self._case(self._arena, program, trail) as case:
+                smoke(self._bench, self._arena, case)
+                correctness(self._bench, self._arena, case, (*self._task.search_workloads(), *self._edge()))
+                trail.enter(Stage.CONFIRMATION)
+                speedup = self._fixed_rounds(case, every_baseline=every_baseline)
+            calibrations = dict(self.calibrations)
+            for workload in self._heldout():
+                calibrations[workload.name] = self._heldout_rounds(case, workload)
+            return passed_evaluation(self._subject(source), case, calibrations, speedup, confirmed=True)
+
+        return self._judged(source, language, stages)
+
+    def duel(self, challenger: tuple[str, Language], occupant: tuple[str, Language]) -> Duel:
+        """Compare two programs that passed, paired and interleaved."""
+        trail, other = Trail(), Trail()
+        with ExitStack() as stack:
+            try:
+                program = self._build(trail, *challenger)
+                opponent = self._build(other, *occupant, whose=OCCUPANT)
+                stack.enter_context(self._device.held())
+                stack.enter_context(trail.on_device())
+                ours = stack.enter_context(self._case(self._arena, program, trail))
+                theirs = stack.enter_context(self._case(self._arena, opponent, other, whose=OCCUPANT))
+                return run_duel(self._bench, self._arena, self.calibrations, ours, theirs)
+            except CandidateFailure as failure:
+                return failed_duel(failure, trail)
+
+    def close(self) -> None:
+        """End the baselines' runners."""
+        self._arena.close()
+
+    def _judged(
+        self, source: str, language: Language, stages: Callable[[Trail, BuiltProgram], Evaluation]
+    ) -> Evaluation:
+        trail = Trail()
+        try:
+            program = self._build(trail, source, language)
+            with self._device.held(), trail.on_device():
+                evaluation = stages(trail, program)
+        except CandidateFailure as failure:
+            return failed_evaluation(self._subject(source), trail, failure)
+        return evaluation.model_copy(update={"cost": trail.cost()})
+
+    def _build(self, trail: Trail, source: str, language: Language, whose: str = CHALLENGER) -> BuiltProgram:
+        try:
+            flags = lint(self._task, source, language, self._seed)
+            trail.enter(Stage.BUILD)
+            with self._device.held(), trail.building():
+                return self._bench.builds.build(self._task, source, language, flags)
+        except CandidateFailure as failure:
+            failure.whose = whose
+            raise
+
+    @contextmanager
+    def _case(self, arena: Arena, program: BuiltProgram, trail: Trail, whose: str = CHALLENGER) -> Iterator[Case]:
+        trail.enter(Stage.IMPORT)
+        try:
+            session = arena.open(program)
+        except CandidateFailure as failure:
+            failure.whose = whose
+            raise
+        try:
+            checker = Checker(self._bench.reference, self._bench.lock, arena.rng, trail.errors)
+            yield Case(program, session, checker, trail)
+        except CandidateFailure as failure:
+            if not failure.detail:
+                failure.detail = session.log()
+            raise
+        finally:
+            session.close()
+
+    def _speedup(self, case: Case) -> Interval | None:
+        """Rounds against the strongest baselines until the interval is narrow, or the rounds run out."""
+        rounds, block = 0, FIRST_LOOK
+        interval: Interval | None = None
+        while rounds < MOST_ROUNDS:
+            for name in self._weights:
+                self._rounds(case, name, block)
+            rounds, block = rounds + block, LOOK_EVERY
+            interval = self._interval(case)
+            if interval is not None and relative_half_width(interval) <= GOOD_HALF_WIDTH:
+                break
+        return interval
+
+    def _rounds(self, case: Case, workload: str, count: int, *, whole: int = 0) -> None:
+        calibration = self.calibrations[workload]
+        if calibration.strongest is not None:
+            opponent = calibration.strongest
+            timed_rounds(self._bench, self._arena, case, calibration, opponent, count, whole)
+
+    def _interval(self, case: Case) -> Interval | None:
+        times: dict[str, PairedTimes] = {}
+        for name in self._weights:
+            strongest = self.calibrations[name].strongest
+            if strongest is None:
+                return None
+            times[name] = case.times[name][strongest]
+        return ratio_interval(combined_log_ratios(times, self._weights), ALPHA)
+
+    def _fixed_rounds(self, case: Case, *, every_baseline: bool) -> Interval | None:
+        for name in self._weights:
+            self._rounds(case, name, CONFIRMATION_ROUNDS, whole=WHOLE_ROUNDS)
+            calibration = self.calibrations[name]
+            for baseline in calibration.baseline_us:
+                if baseline == calibration.strongest:
+                    continue
+                if baseline in calibration.contenders:
+                    timed_rounds(self._bench, self._arena, case, calibration, baseline, FIRST_LOOK)
+                elif every_baseline:
+                    single = replace(calibration, plan=replace(calibration.plan, calls=1, cold=False))
+                    timed_rounds(self._bench, self._arena, case, single, baseline, FIRST_LOOK)
+        return self._interval(case)
+
+    def _heldout_rounds(self, case: Case, workload: Workload) -> WorkloadCalibration:
+        """Check and time one held-out workload in a new process, against the contenders among the baselines."""
+        contenders = sorted({name for c in self.calibrations.values() for name in c.contenders})
+        bench = replace(self._bench, baselines={name: self._bench.baselines[name] for name in contenders})
+        with self._make_arena([workload]) as arena:
+            calibration = calibrate(bench, arena, workload, [case.program.language])
+            with self._case(arena, case.program, case.trail) as again:
+                correctness(bench, arena, again, [workload])
+                case.trail.enter(Stage.CONFIRMATION)
+                if calibration.strongest is not None:
+                    timed_rounds(bench, arena, again, calibration, calibration.strongest, FIRST_LOOK)
+                case.times.update(again.times)
+                case.prepare_ms.update(again.prepare_ms)
+        return calibration
+
+    def _doubt(self, evaluation: Evaluation) -> str | None:
+        """Why a time is too good to be believed at once, or ``None``."""
+        for result in evaluation.workloads:
+            if result.call_us is not None and result.floor_us and result.call_us.estimate < result.floor_us:
+                return (
+                    f"{result.workload}: {result.call_us.estimate:.4g} us a call, below what the device can do "
+                    f"({result.floor_us:.4g} us)"
+                )
+        score = evaluation.score
+        if score is not None and score > SUSPICIOUS_SPEEDUP:
+            return f"{score:.3g}x the strongest baseline"
+        return None
+
+    def _explain(self, trail: Trail, program: BuiltProgram, doubt: str) -> None:
+        """A second process with new keys, whole outputs compared and ceilings measured again must bear the time out."""
+        trail.enter(Stage.CONFIRMATION)
+        again = measure_ceilings(
+            self._zygote, self._bench.builds, self._task.threads, self._cpus, self._bench.cache_bytes
+        )
+        self._bench.ceilings = self._bench.ceilings.better_of(again)
+        with self._case(self._arena, program, trail) as case:
+            trail.enter(Stage.CONFIRMATION)
+            for name in self._weights:
+                self._rounds(case, name, FIRST_LOOK, whole=FIRST_LOOK)
+            for workload in self._task.search_workloads():
+                calibration = self.calibrations[workload.name]
+                floor_us = self._floor_us(workload, cold=calibration.plan.cold)
+                self.calibrations[workload.name] = replace(calibration, floor_us=floor_us)
+            speedup = self._interval(case)
+            evaluation = passed_evaluation(
+                self._subject(program.source), case, self.calibrations, speedup, confirmed=False
+            )
+        below = [w for w in evaluation.workloads if w.call_us and w.floor_us and w.call_us.estimate < w.floor_us]
+        if below:
+            raise CandidateFailure(Status.CHEATING, f"{doubt}; a second process with new keys did not explain it")
+
+    def _floor_us(self, workload: Workload, *, cold: bool) -> float:
+        reference = self._bench.reference
+        return self._bench.ceilings.floor_us(
+            reference.traffic_bytes(workload), reference.operations(workload), cold=cold
+        )
+
+    def _make_arena(self, workloads: Iterable[Workload], also: Sequence[Workload] = ()) -> Arena:
+        layouts = [round_plan(self._task, w, self._bench.cache_bytes).layout for w in workloads]
+        layouts += [layout_of(self._task, w, 1) for w in also]
+        return Arena(self._zygote, self._task, layouts, self._cpus)
+
+    def _edge(self) -> tuple[Workload, ...]:
+        return tuple(w for w in self._task.workloads if w.split == "edge")
+
+    def _heldout(self) -> tuple[Workload, ...]:
+        return tuple(w for w in self._task.workloads if w.split == "heldout")
+
+    def _subject(self, source: str) -> Subject:
+        return Subject(self._task, self._environment, source)

@@ -1,0 +1,54 @@
+"""How a workload is timed: how many calls make a round, and how many slots lie ready for them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from evaluators.layout import Layout, plan
+from evaluators.shapes import axis_names, evaluate_shape
+from evaluators.task import Task, Workload
+
+COLD_FACTOR = 2
+"""A round's buffers exceed this many last-level caches, so that nothing of the round before is still in one."""
+MIN_CALLS, MAX_CALLS = 4, 256
+TARGET_ROUND_S = 0.05
+"""A round of the strongest baseline is not made longer than this for the sake of cold caches."""
+POOL_FACTOR = 2
+"""Slots ready per call of a round: work done ahead on a guess is wasted half of the time."""
+MAX_POOL_BYTES = 768 << 20
+
+
+@dataclass(frozen=True)
+class RoundPlan:
+    """One workload's rounds."""
+
+    workload: Workload
+    layout: Layout
+    calls: int
+    """K: calls in a round."""
+    cold: bool
+    """True where a round's buffers exceed ``COLD_FACTOR`` last-level caches."""
+
+
+def layout_of(task: Task, workload: Workload, slots: int) -> Layout:
+    """The workload's arguments in ``slots`` slots."""
+    args = [(a.name, a.role, a.dtype, evaluate_shape(a, workload.axes)) for a in task.args]
+    scalars = tuple(workload.axes[name] for name in axis_names(task.args))
+    return plan(workload.name, scalars, args, slots)
+
+
+def round_plan(task: Task, workload: Workload, cache_bytes: int, call_s: float | None = None) -> RoundPlan:
+    """Choose K from the workload's bytes alone, or also from the strongest baseline's time where that is known.
+
+    A candidate's own pace never enters: being slow at first must not buy fewer rounds.
+    """
+    one = layout_of(task, workload, 1)
+    slot_bytes = one.input_stride + one.output_stride
+    wanted = math.ceil(COLD_FACTOR * cache_bytes / max(slot_bytes, 1))
+    calls = min(max(wanted, MIN_CALLS), MAX_CALLS)
+    if call_s is not None:
+        calls = min(calls, max(math.ceil(TARGET_ROUND_S / call_s), 1))
+    calls = min(calls, max(MAX_POOL_BYTES // (POOL_FACTOR * max(slot_bytes, 1)), 1))
+    layout = layout_of(task, workload, POOL_FACTOR * calls)
+    return RoundPlan(workload, layout, calls, cold=calls * slot_bytes >= COLD_FACTOR * cache_bytes)

@@ -1,0 +1,138 @@
+"""From what was measured to the :class:`~evaluators.evaluation.Evaluation` that leaves the judge."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from evaluators.calibration import WorkloadCalibration
+from evaluators.cascade import Case
+from evaluators.confidence import ratio_interval
+from evaluators.evaluation import (
+    Environment,
+    Evaluation,
+    Interval,
+    Status,
+    Timed,
+    Untimed,
+    WorkloadResult,
+)
+from evaluators.failure import CandidateFailure
+from evaluators.scoring import ALPHA, call_interval, relative_half_width
+from evaluators.source import source_hash
+from evaluators.task import Task, Workload
+from evaluators.trail import Trail
+
+DETAIL_CAP = 8000
+NOISY_HALF_WIDTH = 0.25
+"""A speed-up whose interval is still this wide (relative) after all rounds is no measurement."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What an evaluation is about."""
+
+    task: Task
+    environment: Environment
+    source: str
+
+    def fields(self) -> dict[str, object]:
+        """The fields that every evaluation of it has."""
+        return {
+            "task_hash": self.task.hash,
+            "inputs_hash": self.task.inputs_hash,
+            "source_hash": source_hash(self.source),
+            "environment": self.environment,
+        }
+
+
+def failed_evaluation(subject: Subject, trail: Trail, failure: CandidateFailure) -> Evaluation:
+    """The evaluation of a candidate that failed."""
+    return Evaluation.model_validate(
+        {
+            **subject.fields(),
+            "status": failure.status,
+            "stage": trail.stage,
+            "message": failure.message,
+            "detail": failure.detail[-DETAIL_CAP:],
+            "workloads": _wrong_workloads(subject.task, trail),
+            "timing": Untimed(reason=f"not timed: {failure.status.value}"),
+            "cost": trail.cost(),
+        }
+    )
+
+
+def passed_evaluation(
+    subject: Subject,
+    case: Case,
+    calibrations: Mapping[str, WorkloadCalibration],
+    speedup: Interval | None,
+    *,
+    confirmed: bool,
+) -> Evaluation:
+    """The evaluation of a kernel that passed, timed where the machine was quiet enough."""
+    search = [w.name for w in subject.task.search_workloads()]
+    results = [workload_result(w, case, calibrations.get(w.name)) for w in subject.task.workloads]
+    results = [r for r in results if r.errors or r.rounds]
+    reason = _untimed_reason(speedup)
+    if reason is None and speedup is not None:
+        timing: Timed | Untimed = Timed(
+            speedup=speedup,
+            cold=all(calibrations[name].plan.cold for name in search),
+            rounds=sum(r.rounds for r in results if r.workload in search),
+        )
+    else:
+        timing = Untimed(reason=reason or "")
+    return Evaluation.model_validate(
+        {
+            **subject.fields(),
+            "status": Status.PASSED,
+            "stage": case.trail.stage,
+            "score": speedup.estimate if speedup is not None and isinstance(timing, Timed) else None,
+            "measures": case.program.measures,
+            "workloads": results,
+            "timing": timing,
+            "confirmed": confirmed and isinstance(timing, Timed),
+            "cost": case.trail.cost(),
+            "artifacts": case.program.artifacts,
+        }
+    )
+
+
+def workload_result(workload: Workload, case: Case, calibration: WorkloadCalibration | None) -> WorkloadResult:
+    """One workload's part."""
+    errors = case.trail.errors.get(workload.name, {})
+    by_baseline = case.times.get(workload.name, {})
+    if calibration is None or not by_baseline:
+        return WorkloadResult(workload=workload.name, split=workload.split, weight=workload.weight, errors=errors)
+    ratios = {name: ratio_interval(times.log_ratios(), ALPHA) for name, times in by_baseline.items()}
+    ours = [value for times in by_baseline.values() for value in times.ours]
+    return WorkloadResult(
+        workload=workload.name,
+        split=workload.split,
+        weight=workload.weight,
+        errors=errors,
+        call_us=call_interval(ours),
+        ratios={name: interval for name, interval in ratios.items() if interval is not None},
+        strongest=calibration.strongest,
+        floor_us=calibration.floor_us,
+        rounds=len(ours),
+        prepare_ms=case.prepare_ms.get(workload.name),
+    )
+
+
+def _untimed_reason(speedup: Interval | None) -> str | None:
+    if speedup is None:
+        return "no baseline to compare with, or too few rounds"
+    half = relative_half_width(speedup)
+    if half > NOISY_HALF_WIDTH:
+        return f"too noisy: the interval is ±{100 * half:.0f} % wide after all rounds"
+    return None
+
+
+def _wrong_workloads(task: Task, trail: Trail) -> list[WorkloadResult]:
+    return [
+        WorkloadResult(workload=w.name, split=w.split, weight=w.weight, errors=trail.errors[w.name])
+        for w in task.workloads
+        if w.name in trail.errors
+    ]

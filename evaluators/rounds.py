@@ -1,0 +1,135 @@
+"""Paired, interleaved rounds of two live runners on the same fresh content: the only way a speed is measured."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from evaluators.checker import Checker
+from evaluators.content import ContentPool
+from evaluators.dtypes import Array
+from evaluators.errors import JudgeError
+from evaluators.failure import CHALLENGER, CandidateFailure
+from evaluators.plan import RoundPlan
+from evaluators.session import Session
+
+RESOLUTION = 0.05
+"""A call is never taken to be shorter than this share of the empty call: below lies only noise of the subtraction."""
+CHECKED_CALLS = 4
+"""Calls of every round whose outputs are compared with the oracle, drawn after the runner has stopped."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the two programs of a pair."""
+
+    session: Session
+    empty_call_us: float
+    """What a call of our own empty program costs through the same channel, calibrated for this plan and language."""
+    call_deadline_s: float
+    checker: Checker | None
+    """``None`` for a baseline, whose outputs were checked when it was calibrated: what fails in it is our fault."""
+    whose: str = CHALLENGER
+    """Who is to blame for a failure of this side, in a duel."""
+
+
+@dataclass
+class PairedTimes:
+    """Times of the same rounds, one entry a round, microseconds a call."""
+
+    ours: list[float] = field(default_factory=list)
+    theirs: list[float] = field(default_factory=list)
+
+    def log_ratios(self) -> list[float]:
+        """``log(theirs / ours)``: above 0 where ours is faster."""
+        return [math.log(b / a) for a, b in zip(self.ours, self.theirs, strict=True)]
+
+
+def fill(session: Session, content: ContentPool, slots: list[int], rng: np.random.Generator) -> None:
+    """Fresh content in every slot, those that will not be called last.
+
+    The runner, and any other that maps these inputs, must be stopped. The order matters on a CPU: the idle slots are as
+    many bytes as the called ones, so writing them last pushes the called ones out of the cache.
+    """
+    for slot in [*slots, *sorted(set(range(session.layout.slots)) - set(slots))]:
+        content.fill(session.arguments(slot), rng)
+
+
+def draw_slots(plan: RoundPlan, rng: np.random.Generator) -> list[int]:
+    """The slots of one round's calls, in calling order."""
+    return [int(s) for s in rng.permutation(plan.layout.slots)[: plan.calls]]
+
+
+def one_round(side: Side, plan: RoundPlan, slots: list[int], rng: np.random.Generator, *, whole: bool = False) -> float:
+    """Poison, run, check; returns microseconds a call with the empty call taken off."""
+    session = side.session
+    session.guard.poison()
+    before = _inouts(session, slots)
+    time = session.round(slots, side.call_deadline_s)
+    if side.checker is not None:
+        count = len(slots) if whole else min(CHECKED_CALLS, len(slots))
+        for slot in rng.permutation(slots)[:count]:
+            side.checker.check(
+                session,
+                int(slot),
+                plan.workload,
+                side.checker.ordinary_family,
+                inputs=_given(session, int(slot), before),
+                whole=whole,
+            )
+    call_us = time.total_ns / 1000 / time.calls
+    return max(call_us - side.empty_call_us, RESOLUTION * side.empty_call_us)
+
+
+def paired_round(
+    ours: Side,
+    theirs: Side,
+    plan: RoundPlan,
+    content: ContentPool,
+    rng: np.random.Generator,
+    times: PairedTimes,
+    *,
+    whole: bool = False,
+) -> None:
+    """One round of both, in random order, on the same content and the same calls; appends to ``times``."""
+    slots = draw_slots(plan, rng)
+    fill(ours.session, content, slots, rng)
+    _copy_inouts(ours.session, theirs.session, slots)
+    measured: dict[int, float] = {}
+    for side in (ours, theirs) if rng.integers(2) else (theirs, ours):
+        measured[id(side)] = _attributed(side, plan, slots, rng, whole=whole and side is ours)
+    times.ours.append(measured[id(ours)])
+    times.theirs.append(measured[id(theirs)])
+
+
+def _attributed(side: Side, plan: RoundPlan, slots: list[int], rng: np.random.Generator, *, whole: bool) -> float:
+    try:
+        return one_round(side, plan, slots, rng, whole=whole)
+    except CandidateFailure as failure:
+        if side.checker is None:
+            raise JudgeError(f"a baseline failed on {plan.workload.name}: {failure.message}") from failure
+        failure.whose = side.whose
+        raise
+
+
+def _inout_names(session: Session) -> list[str]:
+    return [p.name for p in session.layout.places if p.role == "inout"]
+
+
+def _inouts(session: Session, slots: list[int]) -> dict[int, dict[str, Array]]:
+    names = _inout_names(session)
+    return {s: {n: session.arguments(s)[n].copy() for n in names} for s in slots} if names else {}
+
+
+def _given(session: Session, slot: int, before: Mapping[int, Mapping[str, Array]]) -> Mapping[str, Array] | None:
+    return {**session.arguments(slot), **before[slot]} if before else None
+
+
+def _copy_inouts(source: Session, target: Session, slots: list[int]) -> None:
+    names = _inout_names(source)
+    for slot in slots if names else ():
+        for name in names:
+            target.arguments(slot)[name][...] = source.arguments(slot)[name]

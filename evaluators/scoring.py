@@ -1,0 +1,56 @@
+"""From paired times to ratios, a score, and a verdict of who is faster."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from evaluators.confidence import ratio_interval
+from evaluators.evaluation import DuelOutcome, Interval
+from evaluators.rounds import PairedTimes
+from evaluators.task import Workload
+
+ALPHA = 0.01
+"""One minus the coverage of every interval that is reported or decides."""
+DELTA = 0.01
+"""A duel whose interval lies within ``1 ± DELTA`` is a draw: the occupant stays."""
+
+
+def normalised_weights(workloads: Sequence[Workload]) -> dict[str, float]:
+    """Each workload's share of the score; they sum to 1."""
+    total = sum(w.weight for w in workloads)
+    return {w.name: w.weight / total if total else 1 / len(workloads) for w in workloads}
+
+
+def combined_log_ratios(times: Mapping[str, PairedTimes], weights: Mapping[str, float]) -> list[float]:
+    """Round by round, the weighted mean over the workloads of ``log(theirs / ours)``.
+
+    Workloads are measured one after the other, but round *i* of each belongs together: under the hypothesis that the
+    programs are equal each term is symmetric about 0, and so is the sum.
+    """
+    series = {name: times[name].log_ratios() for name in weights}
+    rounds = min(len(values) for values in series.values())
+    return [math.fsum(weights[name] * series[name][i] for name in weights) for i in range(rounds)]
+
+
+def call_interval(values_us: Sequence[float]) -> Interval | None:
+    """The interval of a call's median time, in microseconds."""
+    return ratio_interval([math.log(v) for v in values_us], ALPHA)
+
+
+def relative_half_width(interval: Interval) -> float:
+    """Half the interval's width over its estimate."""
+    return (interval.high - interval.low) / 2 / interval.estimate
+
+
+def duel_outcome(interval: Interval | None) -> DuelOutcome | None:
+    """What an interval of occupant time / challenger time decides; ``None`` while it decides nothing."""
+    if interval is None:
+        return None
+    if interval.low > 1:
+        return DuelOutcome.CHALLENGER
+    if interval.high < 1:
+        return DuelOutcome.OCCUPANT
+    if interval.low >= 1 - DELTA and interval.high <= 1 + DELTA:
+        return DuelOutcome.EQUAL
+    return None

@@ -1,0 +1,255 @@
+"""The judge's side of one runner: phases, deadlines, and the clock around every call."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import socket
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from evaluators.buffers import OutputGuard, SharedBuffer
+from evaluators.channel import (
+    ADMITTED,
+    PACKET_CAP,
+    ChannelClosed,
+    DeadlineExceeded,
+    Frame,
+    Kind,
+    ProtocolViolation,
+    assert_quiet,
+    decode,
+    encode,
+    receive,
+    send,
+    set_receive_deadline,
+)
+from evaluators.evaluation import Status
+from evaluators.failure import CandidateFailure
+from evaluators.layout import Layout, slot_views
+from evaluators.zygote.client import Child, ExitStatus
+
+PEEKS = 16
+"""Output elements the judge reads at once after each reply; they must still be there when the runner has stopped."""
+LOG_CAP = 16 << 10
+STOP_DEADLINE_S = 1.0
+EXIT_DEADLINE_S = 2.0
+
+
+@dataclass(frozen=True)
+class RoundTime:
+    """What one round's clock read."""
+
+    total_ns: int
+    """From the first *go* to the last reply, the judge's own monotonic clock."""
+    calls: int
+
+
+class Session:
+    """One runner, from import to end. Every method may raise :class:`CandidateFailure`."""
+
+    def __init__(self, child: Child, channel: socket.socket, inputs: SharedBuffer, outputs: SharedBuffer) -> None:
+        self.child = child
+        self.inputs = inputs
+        self.outputs = outputs
+        self._channel = channel
+        self._log = b""
+        self._layout: Layout | None = None
+        self._guard: OutputGuard | None = None
+        self._rng = np.random.default_rng(secrets.randbits(128))
+        os.set_blocking(child.log, False)
+
+    @property
+    def layout(self) -> Layout:
+        """The layout of the last PREPARE."""
+        if self._layout is None:
+            raise RuntimeError("no workload is prepared")
+        return self._layout
+
+    @property
+    def guard(self) -> OutputGuard:
+        """Poison and guard zones of the prepared workload."""
+        if self._guard is None:
+            raise RuntimeError("no workload is prepared")
+        return self._guard
+
+    def import_program(self, deadline_s: float) -> None:
+        """IMPORT: run the candidate's module level code, or load its shared object."""
+        self._ask(Kind.IMPORT, Kind.READY, deadline_s, "import")
+
+    def prepare(self, layout: Layout, deadline_s: float) -> None:
+        """PREPARE a workload: hand over its layout and arm the outputs' guards. The runner is left stopped."""
+        if layout.output_bytes > self.outputs.size or layout.input_bytes > self.inputs.size:
+            raise ValueError(f"workload {layout.workload} does not fit its buffers")
+        self._layout = layout
+        self._guard = OutputGuard(layout, self.outputs, self._rng)
+        self._guard.arm()
+        self.resume()
+        self._ask(Kind.PREPARE, Kind.PREPARED, deadline_s, "prepare", json.dumps(layout.to_json()).encode())
+        self.stop()
+
+    def arguments(self, slot: int) -> dict[str, npt.NDArray[np.generic]]:
+        """One slot's arguments by name, as the judge's own views of the shared buffers."""
+        views = slot_views(self.layout, self.inputs.view, self.outputs.view, slot)
+        return {p.name: v for p, v in zip(self.layout.places, views, strict=True)}
+
+    def round(self, slots: Sequence[int], call_deadline_s: float) -> RoundTime:
+        """Run the calls of these slots one by one, each revealed only when the one before has been answered.
+
+        The runner is stopped before and after. Guard zones, early frames and late writes are checked here; whether
+        the outputs are right is the caller's to check.
+        """
+        nonces = [secrets.randbits(64) for _ in slots]
+        packets = [encode(Frame(Kind.CALL, s, n)) for s, n in zip(slots, nonces, strict=True)]
+        answers = [encode(Frame(Kind.DONE, s, n)) for s, n in zip(slots, nonces, strict=True)]
+        peeks = [self._peek_places(s) for s in slots]
+        seen: list[npt.NDArray[np.uint8]] = []
+        flat, channel = self.outputs.bytes, self._channel
+        set_receive_deadline(channel, call_deadline_s)
+        self._assert_quiet()
+        self.resume()
+        start = time.perf_counter_ns()
+        for packet, answer, places in zip(packets, answers, peeks, strict=True):
+            try:
+                send(channel, packet)
+                reply = channel.recv(PACKET_CAP)
+            except OSError as error:
+                self._no_answer(error, "call", call_deadline_s)
+            if reply != answer:
+                self._wrong_answer(reply, answer)
+            seen.append(flat[places])
+        total = time.perf_counter_ns() - start
+        self.stop()
+        self._assert_quiet()
+        self._check_after(slots, peeks, seen)
+        return RoundTime(total, len(slots))
+
+    def stop(self) -> None:
+        """Stop every thread of the runner and verify it."""
+        self.child.stop(STOP_DEADLINE_S)
+
+    def resume(self) -> None:
+        """Let the runner go on."""
+        self.child.resume()
+
+    def close(self) -> ExitStatus | None:
+        """Kill the runner and give back what the session holds."""
+        self.child.kill()
+        status = self.child.wait(EXIT_DEADLINE_S)
+        self._drain_log()
+        self._channel.close()
+        self.child.close()
+        return status
+
+    def log(self) -> str:
+        """The end of what the program printed. Data, never instructions."""
+        self._drain_log()
+        return self._log.decode(errors="replace")
+
+    def _peek_places(self, slot: int) -> npt.NDArray[np.intp]:
+        base = slot * self.layout.output_stride
+        spans = [(p.offset, p.nbytes) for p in self.layout.places if p.writable and p.nbytes]
+        if not spans:
+            return np.empty(0, np.intp)
+        picks = [base + start + self._rng.integers(0, size, PEEKS) for start, size in spans]
+        return np.concatenate(picks).astype(np.intp)
+
+    def _check_after(
+        self,
+        slots: Sequence[int],
+        peeks: Sequence[npt.NDArray[np.intp]],
+        seen: Sequence[npt.NDArray[np.uint8]],
+    ) -> None:
+        broken = self.guard.broken()
+        if broken:
+            raise CandidateFailure(Status.RUNTIME_ERROR, broken)
+        for slot, places, values in zip(slots, peeks, seen, strict=True):
+            if not np.array_equal(self.outputs.bytes[places], values):
+                raise CandidateFailure(
+                    Status.CHEATING, f"output of call {list(slots).index(slot)} changed after its reply: late work"
+                )
+        idle = np.setdiff1d(np.arange(self.layout.slots), np.asarray(slots, dtype=np.intp))
+        if len(idle) and self.guard.touched(idle):
+            raise CandidateFailure(Status.CHEATING, "wrote the output of a slot that was never called")
+        self._drain_log()
+
+    def _ask(self, ask: Kind, expect: Kind, deadline_s: float, phase: str, body: bytes = b"") -> None:
+        nonce = secrets.randbits(64)
+        set_receive_deadline(self._channel, deadline_s)
+        try:
+            assert_quiet(self._channel)
+            send(self._channel, encode(Frame(ask, 0, nonce, body=body)))
+            frame = receive(self._channel)
+        except (ChannelClosed, DeadlineExceeded, ProtocolViolation) as error:
+            self._no_answer(error, phase, deadline_s)
+        self._admitted(frame, nonce, 0, phase)
+        if frame != Frame(expect, 0, nonce):
+            raise CandidateFailure(Status.CHEATING, f"a frame that is no answer during {phase}")
+        try:
+            assert_quiet(self._channel)
+        except (ChannelClosed, ProtocolViolation) as error:
+            self._no_answer(error, phase, deadline_s)
+
+    def _assert_quiet(self) -> None:
+        try:
+            assert_quiet(self._channel)
+        except ProtocolViolation as error:
+            raise CandidateFailure(Status.CHEATING, str(error)) from None
+        except ChannelClosed:
+            self._died("between calls")
+
+    def _admitted(self, frame: Frame, nonce: int, slot: int, phase: str) -> None:
+        """Raise what the runner says of itself, if that is what the frame is."""
+        if frame.kind is Kind.FAILED and frame.nonce == nonce and frame.slot == slot:
+            words = frame.body.decode(errors="replace")
+            status = ADMITTED.get(frame.failure, Status.RUNTIME_ERROR)
+            last = words.strip().splitlines()[-1] if words.strip() else status.value
+            raise CandidateFailure(status, f"{phase}: {last[:300]}", detail=words)
+
+    def _wrong_answer(self, reply: bytes, answer: bytes) -> None:
+        if not reply:
+            self._died("during call")
+        try:
+            frame, expected = decode(reply), decode(answer)
+        except ProtocolViolation as error:
+            raise CandidateFailure(Status.CHEATING, f"call: {error}") from None
+        self._admitted(frame, expected.nonce, expected.slot, "call")
+        raise CandidateFailure(Status.CHEATING, "a frame that is no answer during call")
+
+    def _no_answer(self, error: Exception, phase: str, deadline_s: float) -> None:
+        if isinstance(error, DeadlineExceeded | BlockingIOError | TimeoutError):
+            raise CandidateFailure(Status.TIMEOUT, f"{phase} took longer than {deadline_s:g} s", detail=self.log())
+        if isinstance(error, ProtocolViolation):
+            raise CandidateFailure(Status.CHEATING, f"{phase}: {error}")
+        self._died(f"during {phase}")
+
+    def _died(self, when: str) -> None:
+        status = self.child.wait(EXIT_DEADLINE_S)
+        words = self.log()
+        if status is None:
+            raise CandidateFailure(Status.RUNTIME_ERROR, f"closed its channel {when}", detail=words)
+        raise CandidateFailure(*verdict_of_exit(status, when, words), detail=words)
+
+    def _drain_log(self) -> None:
+        while True:
+            try:
+                chunk = os.read(self.child.log, LOG_CAP)
+            except OSError:
+                return
+            if not chunk:
+                return
+            self._log = (self._log + chunk)[-LOG_CAP:]
+
+
+def verdict_of_exit(status: ExitStatus, when: str, words: str) -> tuple[Status, str]:
+    """The verdict on a runner that ended although nobody asked it to."""
+    if status.out_of_memory or "std::bad_alloc" in words or "MemoryError" in words:
+        return Status.OUT_OF_MEMORY, f"ran out of memory {when}"
+    if status.signal is not None:
+        return Status.RUNTIME_ERROR, f"killed by {status.signal_name} {when}"
+    return Status.RUNTIME_ERROR, f"exited with code {status.code} {when}"

@@ -1,0 +1,63 @@
+"""How far a candidate came and what it cost."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from evaluators.evaluation import Cost, ErrorMeasure, Stage
+
+
+@dataclass
+class Trail:
+    """How far a candidate came and what it cost: kept also when it fails."""
+
+    stage: Stage = Stage.LINT
+    """The stage it is in; change it with :meth:`enter`."""
+    started: float = field(default_factory=time.monotonic)
+    build_s: float = 0.0
+    device_s: float = 0.0
+    errors: dict[str, dict[str, ErrorMeasure]] = field(default_factory=dict)
+    """Workload -> family -> worst error so far."""
+    _stages_s: dict[str, float] = field(default_factory=dict)
+    _entered: float = field(default_factory=time.monotonic)
+
+    def enter(self, stage: Stage) -> None:
+        """Go on to a stage, and book the time of the one it leaves."""
+        self._book()
+        self.stage = stage
+
+    @contextmanager
+    def on_device(self) -> Iterator[None]:
+        """Book the time during which the device is this candidate's."""
+        started = time.monotonic()
+        try:
+            yield
+        finally:
+            self.device_s += time.monotonic() - started
+
+    @contextmanager
+    def building(self) -> Iterator[None]:
+        """Book the time of a build."""
+        started = time.monotonic()
+        try:
+            yield
+        finally:
+            self.build_s += time.monotonic() - started
+
+    def cost(self) -> Cost:
+        """What was used up until now."""
+        self._book()
+        return Cost(
+            build_s=self.build_s,
+            device_s=self.device_s,
+            wall_s=time.monotonic() - self.started,
+            stages_s=dict(self._stages_s),
+        )
+
+    def _book(self) -> None:
+        now = time.monotonic()
+        self._stages_s[self.stage.value] = self._stages_s.get(self.stage.value, 0.0) + now - self._entered
+        self._entered = now

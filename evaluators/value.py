@@ -1,0 +1,136 @@
+"""Judging value-scored tasks: a task's own evaluator function, run for one candidate after another."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import math
+import queue
+from collections.abc import Callable, Mapping
+from types import ModuleType
+
+from evaluators.build import Builds
+from evaluators.context import Context
+from evaluators.errors import JudgeError, TaskError
+from evaluators.evaluation import Duel, Environment, Evaluation, Stage, Status, Untimed
+from evaluators.failure import CandidateFailure
+from evaluators.lane import Lane
+from evaluators.report import Subject, failed_evaluation
+from evaluators.task import Language, Task
+
+EvaluatorFunction = Callable[[Context], Mapping[str, float]]
+BY_VALUE = Untimed(reason="scored by value")
+
+
+class ValueJudge:
+    """Judges the candidates of one value-scored task; several at once, one in each lane."""
+
+    def __init__(self, task: Task, builds: Builds, lanes: list[Lane], environment: Environment) -> None:
+        self._task = task
+        self._function = load_evaluator(task)
+        self._builds = builds
+        self._environment = environment
+        self._lanes: queue.SimpleQueue[Lane] = queue.SimpleQueue()
+        self._all = lanes
+        self._seed = (task.folder / task.seed_program).read_text()
+        for lane in lanes:
+            self._lanes.put(lane)
+
+    def calibrate(self) -> None:
+        """Nothing is timed."""
+
+    def evaluate(self, source: str, language: Language) -> Evaluation:
+        """Run the task's evaluator on one source text."""
+        return self._run(source, language, Stage.CORRECTNESS)
+
+    def confirm(self, source: str, language: Language, *, every_baseline: bool = False) -> Evaluation:
+        """Run it again in a new process with new randomness."""
+        del every_baseline
+        return self._run(source, language, Stage.CONFIRMATION)
+
+    def duel(self, challenger: tuple[str, Language], occupant: tuple[str, Language]) -> Duel:
+        """Value-scored tasks compare scores.
+
+        Raises:
+            JudgeError: always; the search must not ask.
+        """
+        raise JudgeError(f"task {self._task.name} is scored by value: there are no duels")
+
+    def close(self) -> None:
+        """Give the lanes' buffers back."""
+        for lane in self._all:
+            lane.close()
+
+    def _run(self, source: str, language: Language, stage: Stage) -> Evaluation:
+        lane = self._lanes.get()
+        context = Context(self._task, self._seed, self._builds, lane, (source, language))
+        subject = Subject(self._task, self._environment, source)
+        try:
+            with context.trail.on_device():
+                measures = self._function(context)
+            return self._passed(subject, context, dict(measures), stage)
+        except CandidateFailure as failure:
+            if not failure.detail:
+                failure.detail = context.log()
+            return failed_evaluation(subject, context.trail, failure)
+        finally:
+            context.close()
+            self._lanes.put(lane)
+
+    def _passed(self, subject: Subject, context: Context, measures: dict[str, float], stage: Stage) -> Evaluation:
+        place = f"{self._task.folder}: evaluator {self._task.evaluator}"
+        if "score" not in measures:
+            raise TaskError(f"{place} returned no 'score'")
+        bad = [name for name, value in measures.items() if not math.isfinite(value)]
+        if bad:
+            raise TaskError(f"{place} returned a {bad[0]} that is not finite")
+        return Evaluation.model_validate(
+            {
+                **subject.fields(),
+                "status": Status.PASSED,
+                "stage": stage,
+                "score": measures.pop("score"),
+                "measures": measures,
+                "timing": BY_VALUE,
+                "confirmed": stage is Stage.CONFIRMATION,
+                "cost": context.trail.cost(),
+                "artifacts": tuple(context.artifacts),
+            }
+        )
+
+
+def load_evaluator(task: Task) -> EvaluatorFunction:
+    """The function that ``task.evaluator`` names: ``file.py:name`` in the task folder or ``package.module:name``.
+
+    Raises:
+        TaskError: there is no such module or function, or it does not import.
+    """
+    where, _, name = task.evaluator.partition(":")
+    place = f"{task.folder / 'task.toml'}: evaluator {task.evaluator!r}"
+    if not name:
+        raise TaskError(f"{place}: write kernel, file.py:name or package.module:name")
+    module = _module_from_file(task, where, place) if where.endswith(".py") else _module(where, place)
+    function = getattr(module, name, None)
+    if not callable(function):
+        raise TaskError(f"{place}: no function {name} in {where}")
+    return function  # type: ignore[no-any-return]
+
+
+def _module(name: str, place: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise TaskError(f"{place}: {error}") from None
+
+
+def _module_from_file(task: Task, file: str, place: str) -> ModuleType:
+    path = task.folder / file
+    spec = importlib.util.spec_from_file_location(f"task_{task.name}_evaluator", path)
+    if spec is None or spec.loader is None or not path.is_file():
+        raise TaskError(f"{place}: no file {path}")
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise TaskError(f"{place}: {type(error).__name__}: {error}") from error
+    return module

@@ -1,0 +1,77 @@
+"""What the judge asks of the zygote, and what it learns of a child's end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from signal import Signals
+from typing import Any, Literal
+
+Role = Literal["runner", "builder"]
+
+
+@dataclass(frozen=True)
+class ChildLimits:
+    """What one child may use. The kernel enforces each; wall-clock deadlines are the judge's."""
+
+    memory_bytes: int
+    """Beyond what the zygote itself maps. Counts the buffers that the judge has the child map: add them."""
+    cpu_s: float
+    """Processor seconds of the child itself, rounded up to whole seconds; then SIGKILL."""
+    file_bytes: int
+    """Largest file the child may write; runners: 0."""
+    processes: int
+    """Processes it may start; 0: none at all, threads only. Each process of a builder counts for itself."""
+
+
+@dataclass(frozen=True)
+class SpawnRequest:
+    """One child: what runs in it, what it sees, what it may use."""
+
+    role: Role
+    entry: str
+    """``package.module:function``, called as ``function(payload, fds)`` once the sandbox is closed. The module must be
+    one that the zygote preloaded: its source is not visible from inside the sandbox."""
+    limits: ChildLimits
+    payload: Mapping[str, Any] = field(default_factory=dict)
+    """JSON-able. Reaches the child in a sealed memory file; the zygote never reads it. Put no secret in it."""
+    fds: Mapping[str, int] = field(default_factory=dict)
+    """Name -> descriptor of the judge's. The child gets the same names with its own numbers, and no other descriptor.
+    A passed socket must be of type SOCK_STREAM or SOCK_SEQPACKET."""
+    readable: tuple[Path, ...] = ()
+    """Files and folders under the zygote's scratch folder that the child may read, beyond the base view."""
+    writable: tuple[Path, ...] = ()
+    """Folders under the scratch folder that a builder may change; runners: none. They become the child's user's."""
+    cpus: frozenset[int] | None = None
+    """The processors it is bound to, for good; ``None``: all of the judge's."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Added to the base: PATH, LANG, HOME and, with a writable folder, TMPDIR."""
+    python_packages: tuple[str, ...] = ()
+    """Importable beside the standard library: top-level names in site-packages."""
+
+
+@dataclass(frozen=True)
+class ExitStatus:
+    """How a child ended, as the kernel told the zygote. Exactly one of ``code`` and ``signal`` is set."""
+
+    code: int | None
+    signal: int | None
+    cpu_s: float
+    """Processor seconds of the child and of its own children that it waited for."""
+    max_rss_bytes: int
+    out_of_memory: bool = False
+    """The kernel killed something in the child's memory cgroup; always False without that layer."""
+
+    @property
+    def signal_name(self) -> str | None:
+        """For instance ``SIGSEGV``; ``None`` where it ended by itself."""
+        if self.signal is None:
+            return None
+        try:
+            return Signals(self.signal).name
+        except ValueError:
+            return f"signal {self.signal}"
+
+    def __str__(self) -> str:
+        return f"exit code {self.code}" if self.signal is None else str(self.signal_name)

@@ -1,0 +1,164 @@
+"""The budget: what was spent, what is promised to work in flight, and whether one more launch may start.
+
+Pure bookkeeping in memory; the database's ledger is the record, and a resumed run starts from its totals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+
+from evolve.settings import Caps
+from evolve.types import StopReason
+
+Clock = Callable[[], float]
+
+
+@dataclass(frozen=True)
+class Charge:
+    """An amount of everything that has a cap and adds up. As a promise, a worst case; as a booking, the true cost."""
+
+    candidates: int = 0
+    device_s: float = 0.0
+    dollars: float = 0.0
+    tokens: int = 0
+
+    def __add__(self, other: Charge) -> Charge:
+        return Charge(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(Charge)))
+
+    def __sub__(self, other: Charge) -> Charge:
+        return Charge(*(getattr(self, f.name) - getattr(other, f.name) for f in fields(Charge)))
+
+
+NOTHING = Charge()
+"""No cost."""
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What a run has used up so far."""
+
+    charge: Charge = NOTHING
+    seconds: float = 0.0
+    """Active wall-clock time, summed over resumes."""
+    since_best: int = 0
+    """Passed, new programs since the last new best."""
+    best_score: float | None = None
+    """Of the confirmed best."""
+
+
+@dataclass(frozen=True)
+class Reservation:
+    """Permission to launch one piece of work; hand it back to :meth:`Budget.settle`."""
+
+    number: int
+    worst: Charge
+
+
+class Budget:
+    """Caps against what is spent and promised. At every instant ``spent + promised <= cap``.
+
+    That holds as long as no piece of work costs more than it reserved, which the loop enforces by a deadline.
+    """
+
+    _CAPPED = (
+        (StopReason.CANDIDATES, "candidates", "candidates"),
+        (StopReason.DEVICE_SECONDS, "device_seconds", "device_s"),
+        (StopReason.DOLLARS, "dollars", "dollars"),
+        (StopReason.TOKENS, "tokens", "tokens"),
+    )
+
+    def __init__(self, caps: Caps, spent: Spent, clock: Clock) -> None:
+        """Continue from ``spent``; ``clock`` gives monotonic seconds."""
+        self.caps = caps
+        self._charge = spent.charge
+        self._since_best = spent.since_best
+        self._best_score = spent.best_score
+        self._seconds_before = spent.seconds
+        self._clock = clock
+        self._started = clock()
+        self._open: dict[int, Charge] = {}
+        self._promised = NOTHING
+        self._next = 0
+
+    @property
+    def spent(self) -> Spent:
+        """What was used up so far, this instant included."""
+        seconds = self._seconds_before + self._clock() - self._started
+        return Spent(self._charge, seconds, self._since_best, self._best_score)
+
+    @property
+    def promised(self) -> Charge:
+        """The worst case of everything in flight."""
+        return self._promised
+
+    def remaining_s(self) -> float | None:
+        """Seconds to the wall-clock deadline, never negative; ``None`` without one."""
+        if self.caps.seconds is None:
+            return None
+        return max(0.0, self.caps.seconds - self.spent.seconds)
+
+    def remaining_device_s(self) -> float | None:
+        """Device seconds neither spent nor promised, never negative; ``None`` without a cap."""
+        if self.caps.device_seconds is None:
+            return None
+        return max(0.0, self.caps.device_seconds - self._charge.device_s - self._promised.device_s)
+
+    def reached(self) -> StopReason | None:
+        """The cap that is met by what is spent alone: no further proposal is wanted."""
+        if self.remaining_s() == 0.0:
+            return StopReason.SECONDS
+        for reason, cap_name, name in self._CAPPED:
+            cap = getattr(self.caps, cap_name)
+            if cap is not None and getattr(self._charge, name) >= cap:
+                return reason
+        if self.caps.patience is not None and self._since_best >= self.caps.patience:
+            return StopReason.PATIENCE
+        if self.caps.target is not None and self._best_score is not None and self._best_score >= self.caps.target:
+            return StopReason.TARGET
+        return None
+
+    def refusal(self, worst: Charge) -> StopReason | None:
+        """The cap that ``worst``, on top of what is spent and promised, would pass; ``None`` where it fits."""
+        if self.remaining_s() == 0.0:
+            return StopReason.SECONDS
+        for reason, cap_name, name in self._CAPPED:
+            cap = getattr(self.caps, cap_name)
+            asked = getattr(worst, name)
+            if cap is not None and asked and getattr(self._charge, name) + getattr(self._promised, name) + asked > cap:
+                return reason
+        return None
+
+    def reserve(self, worst: Charge) -> Reservation | StopReason:
+        """Promise ``worst`` to a piece of work about to start, or say which cap forbids it."""
+        refusal = self.refusal(worst)
+        if refusal is not None:
+            return refusal
+        self._next += 1
+        self._open[self._next] = worst
+        self._promised = self._promised + worst
+        return Reservation(self._next, worst)
+
+    def settle(self, reservation: Reservation, actual: Charge = NOTHING) -> None:
+        """The work ended (or was abandoned) and cost ``actual``: book it and take the promise back.
+
+        Raises:
+            KeyError: the reservation was settled before.
+        """
+        del self._open[reservation.number]
+        # Summed anew rather than subtracted, so that rounding never leaves a residue behind.
+        self._promised = sum(self._open.values(), NOTHING)
+        self._charge = self._charge + actual
+
+    def book(self, actual: Charge) -> None:
+        """Book a cost that nothing was reserved for."""
+        self._charge = self._charge + actual
+
+    def note_passed(self) -> None:
+        """A new program passed without becoming the best."""
+        self._since_best += 1
+
+    def note_best(self, score: float) -> None:
+        """A confirmed new best: patience starts anew."""
+        self._since_best = 0
+        self._best_score = score

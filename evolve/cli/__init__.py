@@ -1,0 +1,41 @@
+"""The command line: ``evolve COMMAND``. A command's module is imported when it is used, so that help is instant."""
+
+from __future__ import annotations
+
+import click
+
+from evolve.cli.lazy import LazyGroup
+from evolve.cli.version import show_version
+
+EXIT_CODES = """\b
+Exit codes:
+  0    done
+  1    a fault of ours: kernel-evolve or the judge failed
+  2    a mistake in what was typed, in a file, or on this machine: one line says what to do
+  3    the answer is no: no passing program, or the program did not pass
+  130  stopped by Ctrl-C (143 by SIGTERM); what was done is kept
+"""
+
+
+@click.group(
+    cls=LazyGroup,
+    lazy_commands={
+        "run": ("evolve.cli.run:run", "Search for a better program for a task."),
+        "resume": ("evolve.cli.run:resume", "Go on with a run that was stopped or has run out of budget."),
+        "eval": ("evolve.cli.evaluate:evaluate", "Judge one file and print a table."),
+        "check": ("evolve.cli.check:check", "Vet a task: wrong answers must fail, honest ones must pass."),
+        "show": ("evolve.cli.inspect:show", "Show a run, or one of its programs."),
+        "best": ("evolve.cli.inspect:best", "Print or save a run's best program."),
+        "diff": ("evolve.cli.inspect:diff", "Show what differs between programs A and B of a run."),
+        "lineage": ("evolve.cli.inspect:lineage", "Show where a program comes from, back to the seed."),
+        "doctor": ("evolve.cli.doctor:doctor", "Show what this machine offers and lacks."),
+        "db": ("evolve.cli.database:db", "Look after a run's database."),
+    },
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog=EXIT_CODES,
+)
+@click.option(
+    "--version", is_flag=True, is_eager=True, expose_value=False, callback=show_version, help="Show the version."
+)
+def main() -> None:
+    """Evolve kernels around a judge that cannot be fooled."""

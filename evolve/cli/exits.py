@@ -1,0 +1,29 @@
+"""Exit codes, and the ways a command ends other than by being done."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class Exit(IntEnum):
+    """What ``evolve`` tells the shell."""
+
+    DONE = 0
+    FAULT = 1
+    """Ours: kernel-evolve or the judge failed."""
+    USAGE = 2
+    """A mistake in what was typed, in a file, or on this machine."""
+    NO = 3
+    """No passing program, or the program did not pass."""
+    INTERRUPTED = 130
+    """Stopped by Ctrl-C."""
+    TERMINATED = 143
+    """Stopped by SIGTERM."""
+
+
+class Interrupted(Exception):
+    """Stopped by a signal before there was anything to keep."""
+
+    def __init__(self, exit_code: Exit):
+        super().__init__("stopped before anything was written")
+        self.exit_code = exit_code

@@ -1,0 +1,41 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+Command = Callable[..., Any]
+
+
+def output_options(command: Command) -> Command:
+    """``--json`` and ``--display``: what :func:`evolve.display.output.open_output` wants."""
+    command = click.option(
+        "--display",
+        type=click.Choice(["auto", "rich", "plain", "none"]),
+        default="auto",
+        show_default=True,
+        help="How to print; auto is rich on a terminal, else plain.",
+    )(command)
+    return click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of text.")(command)
+
+
+def config_options(command: Command) -> Command:
+    """``--config FILE`` and ``--set key=value``."""
+    command = click.option(
+        "assignments",
+        "--set",
+        "-s",
+        multiple=True,
+        metavar="KEY=VALUE",
+        help="Set a configuration key, for instance caps.seconds=60; may be repeated, wins over the file.",
+    )(command)
+    return click.option("config_file", "--config", "-c", type=click.Path(path_type=Path), help="A TOML file.")(command)
+
+
+def run_argument(command: Command) -> Command:
+    """The positional RUN."""
+    return click.argument("run", metavar="RUN", type=click.Path(path_type=Path))(command)

@@ -1,0 +1,131 @@
+"""``evolve run`` and ``evolve resume``: the search itself."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+import click
+
+from evaluators.client import JudgeSettings
+from evaluators.errors import UsageError
+from evaluators.task import Task
+from evaluators.task_loading import find_task, load_task
+from evolve.cli.exits import Exit
+from evolve.cli.judging import StartJudge, ready_judges, services, stop_on_signals
+from evolve.cli.options import config_options, output_options, run_argument
+from evolve.cli.runs import account_of, find_run
+from evolve.config import Config, dump_config, load_config, parse_config
+from evolve.display.output import DisplayMode, Output, open_output
+from evolve.display.progress import live_progress
+from evolve.display.summary import summarise
+from evolve.loop import WeightedProposer, search
+from evolve.proposers.tuner import Tuner
+from evolve.run import Run
+from evolve.types import RunStatus
+from evolve.view import RunView
+
+
+@click.command()
+@click.argument("task")
+@config_options
+@click.option("--dir", "directory", type=click.Path(path_type=Path), help="Where to keep the run; new or empty.")
+@output_options
+def run(
+    task: str,
+    config_file: Path | None,
+    assignments: tuple[str, ...],
+    directory: Path | None,
+    as_json: bool,
+    display: DisplayMode,
+) -> int:
+    """Search for a better program for a task.
+
+    TASK is the name of a shipped task, or a task's folder. The search goes on until a cap is met (for instance
+    --set caps.seconds=60), or until Ctrl-C; either way everything is kept, and evolve resume goes on.
+    """
+    output = open_output(display, as_json)
+    config = load_config(config_file, assignments)
+    folder = find_task(task)
+    config = config.model_copy(update={"task": str(folder) if folder == Path(task).resolve() else task})
+    loaded = load_task(folder)
+    where = directory or Path(config.store.folder) / f"{loaded.name}-{datetime.now().astimezone():%Y%m%d-%H%M%S}"
+    _check_writable(where)
+
+    def create() -> Run:
+        return Run.create(where, loaded, config.run_settings, url=config.store.database, config=dump_config(config))
+
+    return asyncio.run(_search(_Plan(where, loaded, config, output), create, services().start_judge))
+
+
+@click.command()
+@run_argument
+@config_options
+@output_options
+def resume(
+    run: Path, config_file: Path | None, assignments: tuple[str, ...], as_json: bool, display: DisplayMode
+) -> int:
+    """Go on with a run that was stopped or has run out of budget.
+
+    RUN is the run's directory. Its configuration is the one it was started with; --set changes it, for instance
+    --set caps.seconds=600 to allow ten minutes in all.
+    """
+    output = open_output(display, as_json)
+    where = find_run(run)
+    config = load_config(config_file, assignments, base=parse_config(RunView.open(where).record.config))
+    task = load_task(find_task(config.task))
+
+    def reopen() -> Run:
+        return Run.open(where, task, config.run_settings, config=dump_config(config))
+
+    return asyncio.run(_search(_Plan(where, task, config, output), reopen, services().start_judge))
+
+
+@dataclass(frozen=True)
+class _Plan:
+    where: Path
+    task: Task
+    config: Config
+    output: Output
+
+    @property
+    def judge_settings(self) -> JudgeSettings:
+        return JudgeSettings(self.task.folder, self.config.search.lanes, self.config.judge.sandbox)
+
+    @property
+    def proposers(self) -> list[WeightedProposer]:
+        return [WeightedProposer(Tuner(self.task.flag_choices, self.config.tuner), self.config.proposers.tuner)]
+
+
+async def _search(plan: _Plan, open_run: Callable[[], Run], start_judge: StartJudge) -> int:
+    """Start a judge, then open the run, search, and account for it: mistakes show before anything is written."""
+    task, output = plan.task, plan.output
+    with stop_on_signals() as stop:
+        output.say(f"{task.name}: starting the judge, which builds and measures the baselines")
+        async with ready_judges(start_judge, plan.judge_settings, stop) as start:
+            with open_run() as run:
+                with live_progress(output, task.name) as observer:
+                    outcome = await search(run, start, plan.proposers, observers=[observer], stop=stop.event)
+                output.show(summarise(account_of(run, plan.where, plan.config.task, task, outcome.text)))
+                found = run.best() is not None
+    if outcome.status is RunStatus.INTERRUPTED:
+        output.say(f"stopped; everything is kept. Go on with: evolve resume {plan.where}")
+        return stop.exit_code
+    return Exit.DONE if found else Exit.NO
+
+
+def _check_writable(directory: Path) -> None:
+    """Refuse early what could not be made later; nothing is written.
+
+    Raises:
+        UsageError: The directory is there and not empty, or cannot be made.
+    """
+    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
+        raise UsageError(f"{directory}: is there already; name a new or empty directory with --dir")
+    ancestor = next(folder for folder in (directory, *directory.absolute().parents) if folder.exists())
+    if not ancestor.is_dir() or not os.access(ancestor, os.W_OK | os.X_OK):
+        raise UsageError(f"{directory}: cannot be made: {ancestor} is not a folder you may write to; use --dir")

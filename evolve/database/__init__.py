@@ -1,0 +1,1 @@
+"""The database: the only record of a run. Schema, migrations and the storage contract; no policy."""

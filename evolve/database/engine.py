@@ -1,0 +1,89 @@
+"""Engines: how a database is reached, by URL. SQLite is set up so that ``kill -9`` loses nothing that was committed."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
+from sqlalchemy.exc import ArgumentError, NoSuchModuleError
+from sqlalchemy.pool import StaticPool
+
+from evaluators.errors import UsageError
+
+BUSY_TIMEOUT_MS = 30_000
+
+
+def parse_url(url: str) -> URL:
+    """Check a database URL.
+
+    Raises:
+        UsageError: it is none, or names a database we have no dialect for.
+    """
+    try:
+        parsed = make_url(url)
+        parsed.get_dialect()
+    except (ArgumentError, NoSuchModuleError, ValueError):
+        raise UsageError(
+            f"database {url!r}: not a database URL; write sqlite:///FILE or postgresql://USER@HOST/NAME"
+        ) from None
+    return parsed
+
+
+def sqlite_file(url: URL) -> Path | None:
+    """The file of an SQLite database; ``None`` for one in memory, and for other databases."""
+    if url.get_backend_name() != "sqlite" or not url.database or url.database == ":memory:":
+        return None
+    return Path(url.database)
+
+
+def open_engine(url: URL, *, read_only: bool = False) -> Engine:
+    """An engine on ``url``. Read-only engines change no byte of the database.
+
+    Begin a writing transaction with ``engine.execution_options(write=True).begin()``: on SQLite it takes the write
+    lock at once (waiting its turn behind other runs), so that it cannot fail halfway.
+
+    Raises:
+        UsageError: the database's driver is not installed.
+    """
+    options: dict[str, Any] = {}
+    file = sqlite_file(url)
+    if url.get_backend_name() == "sqlite" and file is None:
+        options["poolclass"] = StaticPool
+    elif read_only and file is not None and _frozen(file):
+        # SQLite cannot open a WAL database in a folder it may not write to, unless told that nobody writes.
+        url = url.set(database=f"file:{file}").update_query_dict({"immutable": "1", "uri": "true"})
+    try:
+        engine = create_engine(url, **options)
+    except ModuleNotFoundError as error:
+        shown = url.render_as_string()
+        raise UsageError(f"database {shown}: its driver is missing ({error.name}): pip install {error.name}") from None
+    if engine.dialect.name == "sqlite":
+        _prepare_sqlite(engine, read_only=read_only)
+    return engine
+
+
+def _frozen(file: Path) -> bool:
+    return not os.access(file.parent, os.W_OK) and not file.with_name(file.name + "-wal").exists()
+
+
+def _prepare_sqlite(engine: Engine, *, read_only: bool) -> None:
+    @event.listens_for(engine, "connect")
+    def connect(connection: Any, _record: object) -> None:
+        connection.isolation_level = None  # The driver begins no transaction of its own; "begin" below does.
+        cursor = connection.cursor()
+        cursor.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
+        if read_only:
+            cursor.execute("PRAGMA query_only = ON")
+        else:
+            cursor.execute("PRAGMA journal_mode = WAL")
+            # In WAL mode NORMAL loses no commit when the process dies; only a power cut may take the last ones.
+            cursor.execute("PRAGMA synchronous = NORMAL")
+            cursor.execute("PRAGMA foreign_keys = ON")
+        cursor.close()
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        write = connection.get_execution_options().get("write", False)
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")

@@ -1,0 +1,268 @@
+"""The tables. One database holds any number of runs; every table is keyed by run.
+
+Times (``…_at``) are seconds since the epoch, durations ``…_s`` seconds. JSON is stored as text, so that every backend
+holds the same bytes. Changes go through a new alembic revision in ``revisions/versions``.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    Boolean,
+    Column,
+    Float,
+    ForeignKey,
+    ForeignKeyConstraint,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+    text,
+)
+
+metadata = MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+
+def _run_id(*, primary_key: bool = False) -> Column[int]:
+    return Column("run_id", ForeignKey("runs.id"), nullable=False, primary_key=primary_key)
+
+
+def _program(name: str) -> ForeignKeyConstraint:
+    return ForeignKeyConstraint(["run_id", name], ["programs.run_id", "programs.number"])
+
+
+runs = Table(
+    "runs",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("name", String(200), nullable=False),
+    Column("task_name", String(200), nullable=False),
+    Column("task_hash", String(64), nullable=False),
+    Column("settings", Text, nullable=False),
+    Column("config", Text, nullable=False),
+    Column("status", String(20), nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("created_at", Float, nullable=False),
+    Column("heartbeat_at", Float, nullable=False),
+    Column("active_s", Float, nullable=False),
+    Column("best", Integer),
+    Column("migration_round", Integer, nullable=False),
+)
+
+texts = Table(
+    "texts",
+    metadata,
+    _run_id(primary_key=True),
+    Column("hash", String(64), primary_key=True),
+    Column("text", Text, nullable=False),
+)
+
+programs = Table(
+    "programs",
+    metadata,
+    _run_id(primary_key=True),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("source_hash", String(64), nullable=False),
+    Column("language", String(20), nullable=False),
+    Column("operator", String(50), nullable=False),
+    Column("proposer", String(50), nullable=False),
+    Column("model", String(200)),
+    Column("note", Text, nullable=False),
+    Column("details", Text, nullable=False),
+    Column("parents", Text, nullable=False),
+    Column("inspirations", Text, nullable=False),
+    Column("island", Integer, nullable=False),
+    Column("generation", Integer, nullable=False),
+    Column("state", String(20), nullable=False),
+    Column("placement", String(20)),
+    Column("finish_order", Integer),
+    Column("duplicate_of", Integer),
+    Column("attempts", Integer, nullable=False),
+    Column("created_at", Float, nullable=False),
+    Column("judged_at", Float),
+    Column("finished_at", Float),
+    ForeignKeyConstraint(["run_id", "source_hash"], ["texts.run_id", "texts.hash"]),
+    UniqueConstraint("run_id", "finish_order"),
+)
+Index(
+    "uq_programs_judged_source",
+    programs.c.run_id,
+    programs.c.source_hash,
+    programs.c.language,
+    unique=True,
+    sqlite_where=text("duplicate_of IS NULL"),
+    postgresql_where=text("duplicate_of IS NULL"),
+)
+Index(
+    "ix_programs_unfinished",
+    programs.c.run_id,
+    programs.c.number,
+    sqlite_where=text("state <> 'finished'"),
+    postgresql_where=text("state <> 'finished'"),
+)
+
+evaluations = Table(
+    "evaluations",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    _run_id(),
+    Column("program", Integer, nullable=False),
+    Column("kind", String(20), nullable=False),
+    Column("device_class", String(200), nullable=False),
+    Column("status", String(20), nullable=False),
+    Column("stage", String(20), nullable=False),
+    Column("score", Float),
+    Column("speedup_low", Float),
+    Column("speedup", Float),
+    Column("speedup_high", Float),
+    Column("confirmed", Boolean, nullable=False),
+    Column("judge_failed", Boolean, nullable=False),
+    Column("message", Text, nullable=False),
+    Column("build_s", Float, nullable=False),
+    Column("device_s", Float, nullable=False),
+    Column("wall_s", Float, nullable=False),
+    Column("environment_hash", String(64), nullable=False),
+    Column("document", Text, nullable=False),
+    Column("created_at", Float, nullable=False),
+    _program("program"),
+    ForeignKeyConstraint(["run_id", "environment_hash"], ["texts.run_id", "texts.hash"]),
+    UniqueConstraint("run_id", "program", "kind", "device_class"),
+)
+
+timings = Table(
+    "timings",
+    metadata,
+    Column("evaluation_id", ForeignKey("evaluations.id"), primary_key=True),
+    Column("workload", String(200), primary_key=True),
+    Column("split", String(20), nullable=False),
+    Column("call_us_low", Float, nullable=False),
+    Column("call_us", Float, nullable=False),
+    Column("call_us_high", Float, nullable=False),
+    Column("strongest", String(200)),
+    Column("ratio_low", Float),
+    Column("ratio", Float),
+    Column("ratio_high", Float),
+    Column("floor_us", Float),
+    Column("prepare_ms", Float),
+    Column("rounds", Integer, nullable=False),
+)
+
+artifacts = Table(
+    "artifacts",
+    metadata,
+    Column("evaluation_id", ForeignKey("evaluations.id"), primary_key=True),
+    Column("position", Integer, primary_key=True, autoincrement=False),
+    _run_id(),
+    Column("name", String(200), nullable=False),
+    Column("text_hash", String(64), nullable=False),
+    Column("truncated", Boolean, nullable=False),
+    ForeignKeyConstraint(["run_id", "text_hash"], ["texts.run_id", "texts.hash"]),
+)
+
+duels = Table(
+    "duels",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    _run_id(),
+    Column("challenger", Integer, nullable=False),
+    Column("occupant", Integer, nullable=False),
+    Column("outcome", String(20), nullable=False),
+    Column("ratio_low", Float),
+    Column("ratio", Float),
+    Column("ratio_high", Float),
+    Column("document", Text, nullable=False),
+    Column("created_at", Float, nullable=False),
+    _program("challenger"),
+    _program("occupant"),
+    UniqueConstraint("run_id", "challenger", "occupant"),
+)
+
+model_calls = Table(
+    "model_calls",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    _run_id(),
+    Column("program", Integer),
+    Column("model", String(200), nullable=False),
+    Column("status", String(50), nullable=False),
+    Column("prompt_hash", String(64), nullable=False),
+    Column("completion_hash", String(64), nullable=False),
+    Column("tokens_in", Integer, nullable=False),
+    Column("tokens_out", Integer, nullable=False),
+    Column("dollars", Float, nullable=False),
+    Column("wall_s", Float, nullable=False),
+    Column("created_at", Float, nullable=False),
+    ForeignKeyConstraint(["run_id", "prompt_hash"], ["texts.run_id", "texts.hash"]),
+    ForeignKeyConstraint(["run_id", "completion_hash"], ["texts.run_id", "texts.hash"]),
+    Index(None, "run_id"),
+)
+
+islands = Table(
+    "islands",
+    metadata,
+    _run_id(primary_key=True),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("finished", Integer, nullable=False),
+    Column("stagnant", Integer, nullable=False),
+    Column("resets", Integer, nullable=False),
+)
+
+cells = Table(
+    "cells",
+    metadata,
+    _run_id(primary_key=True),
+    Column("island", Integer, primary_key=True, autoincrement=False),
+    Column("cell", Integer, primary_key=True, autoincrement=False),
+    Column("program", Integer, nullable=False),
+    ForeignKeyConstraint(["run_id", "island"], ["islands.run_id", "islands.number"]),
+    _program("program"),
+)
+
+migrations = Table(
+    "migrations",
+    metadata,
+    _run_id(primary_key=True),
+    Column("round", Integer, primary_key=True, autoincrement=False),
+    Column("source", Integer, primary_key=True, autoincrement=False),
+    Column("target", Integer, nullable=False),
+    Column("program", Integer, nullable=False),
+    Column("placement", String(20), nullable=False),
+    _program("program"),
+)
+
+ledger = Table(
+    "ledger",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    _run_id(),
+    Column("kind", String(20), nullable=False),
+    Column("program", Integer),
+    Column("device_s", Float, nullable=False),
+    Column("dollars", Float, nullable=False),
+    Column("tokens", Integer, nullable=False),
+    Column("build_s", Float, nullable=False),
+    Column("wall_s", Float, nullable=False),
+    Column("created_at", Float, nullable=False),
+    Index(None, "run_id"),
+)
+
+events = Table(
+    "events",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    _run_id(),
+    Column("at", Float, nullable=False),
+    Column("kind", String(30), nullable=False),
+    Column("text", Text, nullable=False),
+    Column("program", Integer),
+    Index(None, "run_id"),
+)

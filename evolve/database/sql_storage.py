@@ -1,0 +1,350 @@
+"""The storage on SQLAlchemy: SQLite and PostgreSQL alike."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from sqlalchemy import Connection, Engine, bindparam, delete, exists, insert, literal, select, update
+from sqlalchemy.exc import IntegrityError
+
+from evaluators.evaluation import Evaluation
+from evolve.database.codec import duel_row, evaluation_row, ledger_row, program_row, text_hash, timing_rows
+from evolve.database.reader import CONFIRMATION, SEARCH, StorageReader
+from evolve.database.records import (
+    GLOBAL,
+    CellRecord,
+    DuelRecord,
+    Event,
+    Finish,
+    IslandRecord,
+    LedgerEntry,
+    Migrations,
+    ModelCall,
+    NewRun,
+    Reset,
+)
+from evolve.database.schema import (
+    artifacts,
+    cells,
+    duels,
+    evaluations,
+    events,
+    islands,
+    ledger,
+    migrations,
+    model_calls,
+    programs,
+    runs,
+    texts,
+    timings,
+)
+from evolve.errors import StorageError
+from evolve.types import AddStatus, Program, ProgramState, RunStatus
+
+_QUEUED, _JUDGED, _FINISHED = (state.value for state in ProgramState)
+
+_ADD_TEXT = insert(texts).from_select(
+    ["run_id", "hash", "text"],
+    select(
+        bindparam("run", type_=texts.c.run_id.type),
+        bindparam("key", type_=texts.c.hash.type),
+        bindparam("content", type_=texts.c.text.type),
+    ).where(~exists().where(texts.c.run_id == bindparam("run"), texts.c.hash == bindparam("key"))),
+)
+_THIS = (programs.c.run_id == bindparam("run"), programs.c.number == bindparam("this"))
+_JUDGE = (
+    update(programs)
+    .where(*_THIS, programs.c.state == _QUEUED, programs.c.duplicate_of.is_(None))
+    .values(state=_JUDGED, judged_at=bindparam("now"))
+)
+_FINISH = (
+    update(programs)
+    .where(*_THIS, programs.c.state == _JUDGED)
+    .values(state=_FINISHED, placement=bindparam("placed"), finish_order=bindparam("nth"), finished_at=bindparam("now"))
+)
+_FINISH_DUPLICATE = (
+    update(programs)
+    .where(*_THIS, programs.c.state == _QUEUED, programs.c.duplicate_of == bindparam("original"))
+    .values(
+        state=_FINISHED,
+        placement=AddStatus.NOT_ADDED.value,
+        finish_order=bindparam("nth"),
+        finished_at=bindparam("now"),
+    )
+)
+_ATTEMPT = (
+    update(programs).where(*_THIS, programs.c.state != _FINISHED).values(attempts=programs.c.attempts + literal(1))
+)
+_ISLAND = (
+    update(islands)
+    .where(islands.c.run_id == bindparam("run"), islands.c.number == bindparam("this"))
+    .values({name: bindparam(f"new_{name}") for name in ("finished", "stagnant", "resets")})
+)
+_CELL = (
+    update(cells)
+    .where(cells.c.run_id == bindparam("run"), cells.c.island == bindparam("at"), cells.c.cell == bindparam("which"))
+    .values(program=bindparam("elite"))
+)
+
+
+class SqlStorage(StorageReader):
+    """One run in a database behind SQLAlchemy, for the one process that writes it."""
+
+    def __init__(self, engine: Engine, run_id: int, clock: Callable[[], float] = time.time) -> None:
+        """Write run ``run_id``; ``clock`` gives seconds since the epoch."""
+        super().__init__(engine, run_id)
+        self._writer = engine.execution_options(write=True)
+        self._clock = clock
+        self._environment = ""
+
+    @classmethod
+    def create(cls, engine: Engine, new: NewRun, clock: Callable[[], float] = time.time) -> SqlStorage:
+        """Store a new run with its islands and return its storage."""
+        now = clock()
+        with engine.execution_options(write=True).begin() as connection:
+            row = {
+                "name": new.name,
+                "task_name": new.task_name,
+                "task_hash": new.task_hash,
+                "settings": new.settings.model_dump_json(),
+                "config": new.config,
+                "status": RunStatus.INTERRUPTED.value,
+                "reason": "not started yet",
+                "created_at": now,
+                "heartbeat_at": now,
+                "active_s": 0.0,
+                "migration_round": 0,
+            }
+            run_id = connection.execute(insert(runs).returning(runs.c.id), row).scalar_one()
+            numbers = (GLOBAL, *range(new.settings.search.islands))
+            counters = {"run_id": run_id, "finished": 0, "stagnant": 0, "resets": 0}
+            connection.execute(insert(islands), [{**counters, "number": number} for number in numbers])
+        storage = cls(engine, run_id, clock)
+        storage.add_event(Event("created", new.task_name))
+        return storage
+
+    def set_status(self, status: RunStatus, reason: str, active_s: float) -> None:
+        """See :class:`~evolve.database.storage.Storage`."""
+        with self._write() as connection:
+            self._update_run(
+                connection, status=status.value, reason=reason, active_s=active_s, heartbeat_at=self._clock()
+            )
+            self._add_events(connection, [Event(status.value, reason)])
+
+    def set_settings(self, settings: str, config: str) -> None:
+        """See :class:`~evolve.database.storage.Storage`."""
+        with self._write() as connection:
+            self._update_run(connection, settings=settings, config=config)
+            self._add_events(connection, [Event("settings", settings)])
+
+    def heartbeat(self, active_s: float) -> None:
+        """See :class:`~evolve.database.storage.Storage`."""
+        with self._write() as connection:
+            self._update_run(connection, active_s=active_s, heartbeat_at=self._clock())
+
+    def add_program(self, program: Program, order: int | None = None) -> None:
+        """See :class:`~evolve.database.storage.Storage`."""
+        at_once = order is not None and program.duplicate_of is not None
+        if program.state is not (ProgramState.FINISHED if at_once else ProgramState.QUEUED):
+            raise StorageError(f"program {program.number}: cannot be stored as {program.state.value}")
+        now = self._clock()
+        row = {
+            **program_row(program),
+            "run_id": self._run_id,
+            "attempts": 0,
+            "created_at": now,
+            "finish_order": order,
+            "finished_at": now if at_once else None,
+            "placement": AddStatus.NOT_ADDED.value if at_once else None,
+        }
+        with self._write() as connection:
+            self._add_text(connection, program.source_hash, program.source)
+            connection.execute(insert(programs), row)
+
+    def add_evaluation(
+        self, number: int, evaluation: Evaluation, ledger: LedgerEntry, *, judge_failed: bool = False
+    ) -> None:
+        """See :class:`~evolve.database.storage.Storage`."""
+        with self._write() as connection:
+            self._step(connection, _JUDGE, number, "not queued", now=self._clock())
+            self._add_evaluation(connection, number, SEARCH, evaluation, judge_failed)
+            self._add_ledger(connection, ledger)
+
+    def add_confirmation(
+        self, number: int, evaluation: Evaluation, ledger: LedgerEntry, *, judge_failed: bool = False
+    ) -> None:
+        """See :class:`~evolve.database.storage.Storage`."""
+        with self._write() as connection:
+            statement = select(programs.c.state).where(programs.c.run_id == self._run_id, programs.c.number == number)
+            if connection.execute(statement).scalar_one_or_none() != _JUDGED:
+                raise StorageError(f"program {number}: not judged, so it cannot be confirmed")
+            self._add_evaluation(connection, number, CONFIRMATION, evaluation, judge_failed)
+            self._add_ledger(connection, ledger)
+
+    def add_duel(self, duel: DuelRecord, ledger: LedgerEntry) -> None:
+        """See :class:`~evolve.database.storage.Storage`."""
+        with self._write() as connection:
+            row = {**duel_row(duel), "run_id": self._run_id, "created_at": self._clock()}
+            connection.execute(insert(duels), row)
+            self._add_ledger(connection, ledger)
+
+    def add_attempt(self, number: int, ledger: LedgerEntry, text: str) -> None:
+        """See :class:`~evolve.database.storage.Storage`."""
+        with self._write() as connection:
+            self._step(connection, _ATTEMPT, number, "finished or missing")
+            self._add_ledger(connection, ledger)
+            self._add_events(connection, [Event("infra", text, number)])
+
+    def finish(self, finish: Finish) -> None:
+        """See :class:`~evolve.database.storage.Storage`."""
+        now = self._clock()
+        with self._write() as connection:
+            placed = {"placed": finish.placement.value, "nth": finish.order, "now": now}
+            self._step(connection, _FINISH, finish.number, "not judged", **placed)
+            for number, order in finish.duplicates:
+                waiting = {"original": finish.number, "nth": order, "now": now}
+                self._step(connection, _FINISH_DUPLICATE, number, "no waiting duplicate", **waiting)
+            self._set_cells(connection, finish.cells)
+            if finish.island is not None:
+                self._set_island(connection, finish.island)
+            if finish.best:
+                self._update_run(connection, best=finish.number)
+            self._add_events(connection, finish.events)
+
+    def migrate(self, migrations_: Migrations) -> None:
+        """See :class:`~evolve.database.storage.Storage`."""
+        rows = [
+            {
+                "run_id": self._run_id,
+                "round": move.round,
+                "source": move.source,
+                "target": move.target,
+                "program": move.program,
+                "placement": move.placement.value,
+            }
+            for move in migrations_.moves
+        ]
+        with self._write() as connection:
+            current = connection.execute(select(runs.c.migration_round).where(runs.c.id == self._run_id)).scalar_one()
+            if migrations_.round != current + 1:
+                raise StorageError(f"migration round {migrations_.round} does not follow {current}")
+            if rows:
+                connection.execute(insert(migrations), rows)
+            self._set_cells(connection, migrations_.cells)
+            self._update_run(connection, migration_round=migrations_.round)
+
+    def reset(self, reset: Reset) -> None:
+        """See :class:`~evolve.database.storage.Storage`."""
+        with self._write() as connection:
+            here = (cells.c.run_id == self._run_id, cells.c.island == reset.island.number)
+            connection.execute(delete(cells).where(*here))
+            self._set_cells(connection, [reset.cell])
+            self._set_island(connection, reset.island)
+            self._add_events(connection, [Event("reset", reset.text, reset.cell.program)])
+
+    def add_model_call(self, call: ModelCall, ledger: LedgerEntry) -> int:
+        """See :class:`~evolve.database.storage.Storage`."""
+        row: dict[str, Any] = {
+            "run_id": self._run_id,
+            "program": call.program,
+            "model": call.model,
+            "status": call.status,
+            "prompt_hash": text_hash(call.prompt),
+            "completion_hash": text_hash(call.completion),
+            "tokens_in": call.tokens_in,
+            "tokens_out": call.tokens_out,
+            "dollars": call.dollars,
+            "wall_s": call.wall_s,
+            "created_at": self._clock(),
+        }
+        with self._write() as connection:
+            self._add_text(connection, row["prompt_hash"], call.prompt)
+            self._add_text(connection, row["completion_hash"], call.completion)
+            number = connection.execute(insert(model_calls).returning(model_calls.c.id), row).scalar_one()
+            self._add_ledger(connection, ledger)
+        return int(number)
+
+    def add_ledger(self, entry: LedgerEntry) -> None:
+        """See :class:`~evolve.database.storage.Storage`."""
+        with self._write() as connection:
+            self._add_ledger(connection, entry)
+
+    def add_event(self, event: Event) -> None:
+        """See :class:`~evolve.database.storage.Storage`."""
+        with self._write() as connection:
+            self._add_events(connection, [event])
+
+    @contextmanager
+    def _write(self) -> Iterator[Connection]:
+        try:
+            with self._writer.begin() as connection:
+                yield connection
+        except IntegrityError as error:
+            raise StorageError(f"the database refuses it: {' '.join(str(error.orig).split())}") from error
+
+    def _step(self, connection: Connection, statement: Any, number: int, refusal: str, **values: object) -> None:
+        """Update one program where its state allows it, or raise."""
+        result = connection.execute(statement, {"run": self._run_id, "this": number, **values})
+        if result.rowcount != 1:
+            raise StorageError(f"program {number}: {refusal}")
+
+    def _add_evaluation(
+        self, connection: Connection, number: int, kind: str, evaluation: Evaluation, judge_failed: bool
+    ) -> None:
+        environment = evaluation.environment.model_dump_json()
+        key = text_hash(environment)
+        self._add_text(connection, key, environment)
+        row = {
+            **evaluation_row(evaluation),
+            "run_id": self._run_id,
+            "program": number,
+            "kind": kind,
+            "judge_failed": judge_failed,
+            "environment_hash": key,
+            "created_at": self._clock(),
+        }
+        result = connection.execute(insert(evaluations).returning(evaluations.c.id), row)
+        evaluation_id = result.scalar_one()
+        if rows := timing_rows(evaluation):
+            connection.execute(insert(timings), [{**row, "evaluation_id": evaluation_id} for row in rows])
+        for position, artifact in enumerate(evaluation.artifacts):
+            self._add_text(connection, text_hash(artifact.text), artifact.text)
+            connection.execute(
+                insert(artifacts),
+                {
+                    "evaluation_id": evaluation_id,
+                    "position": position,
+                    "run_id": self._run_id,
+                    "name": artifact.name,
+                    "text_hash": text_hash(artifact.text),
+                    "truncated": artifact.truncated,
+                },
+            )
+
+    def _add_text(self, connection: Connection, key: str, content: str) -> None:
+        connection.execute(_ADD_TEXT, {"run": self._run_id, "key": key, "content": content})
+
+    def _add_ledger(self, connection: Connection, entry: LedgerEntry) -> None:
+        connection.execute(insert(ledger), {**ledger_row(entry), "run_id": self._run_id, "created_at": self._clock()})
+
+    def _add_events(self, connection: Connection, new: Iterable[Event]) -> None:
+        for event in new:
+            row = {"run_id": self._run_id, "at": event.at or self._clock(), "kind": event.kind}
+            connection.execute(insert(events), {**row, "text": event.text, "program": event.program})
+
+    def _update_run(self, connection: Connection, **values: object) -> None:
+        connection.execute(update(runs).where(runs.c.id == self._run_id).values(**values))
+
+    def _set_island(self, connection: Connection, island: IslandRecord) -> None:
+        values = {"new_finished": island.finished, "new_stagnant": island.stagnant, "new_resets": island.resets}
+        connection.execute(_ISLAND, {"run": self._run_id, "this": island.number, **values})
+
+    def _set_cells(self, connection: Connection, new: Iterable[CellRecord]) -> None:
+        for cell in new:
+            key = {"run": self._run_id, "at": cell.island, "which": cell.cell}
+            if connection.execute(_CELL, {**key, "elite": cell.program}).rowcount == 0:
+                row = {"run_id": self._run_id, "island": cell.island, "cell": cell.cell, "program": cell.program}
+                connection.execute(insert(cells), row)

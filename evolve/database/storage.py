@@ -1,0 +1,167 @@
+"""The storage contract. One class of tests (``tests/evolve/test_storage.py``) holds every backend to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+from evaluators.evaluation import Evaluation
+from evaluators.task import Language
+from evolve.database.records import (
+    CellRecord,
+    DuelRecord,
+    Event,
+    Finish,
+    IslandRecord,
+    LedgerEntry,
+    Migrations,
+    ModelCall,
+    Reset,
+    RunRecord,
+    Totals,
+)
+from evolve.types import Program, ProgramState, RunStatus
+
+
+class Storage(Protocol):
+    """One run in a database. No policy: it stores what it is told and refuses what the contract forbids.
+
+    * Every method that writes is one transaction: after it returns everything is stored, after it raises nothing is.
+    * A program's state only moves forward: ``queued`` → ``judged`` → ``finished``. A duplicate has no evaluation of
+      its own and goes from ``queued`` to ``finished`` with its original, or is stored ``finished`` at once. A write
+      that does not fit the stored state raises :class:`~evolve.errors.StorageError`, so a finished program never
+      changes, and an evaluation is never stored twice.
+    * The bookings handed over with a result are stored in the result's transaction: no cost without its cause.
+    * ``order`` numbers finished programs 1, 2, 3, … without gaps; ``number`` may have gaps.
+    * Reading returns equal values for what was stored, every field, in any process.
+    * A text (source, artifact, environment) is stored once per run, however often it occurs.
+    """
+
+    def run(self) -> RunRecord:
+        """The run as stored now."""
+        ...
+
+    def set_status(self, status: RunStatus, reason: str, active_s: float) -> None:
+        """Record a change of status, with an event, and beat the heart."""
+        ...
+
+    def set_settings(self, settings: str, config: str) -> None:
+        """Replace the stored settings (JSON) and configuration (TOML): a run resumed with other caps."""
+        ...
+
+    def heartbeat(self, active_s: float) -> None:
+        """Say that the writing process lives, and how long the run has been active."""
+        ...
+
+    def add_program(self, program: Program, order: int | None = None) -> None:
+        """Store a ``queued`` program, or with ``order`` a duplicate that is ``finished`` because its original is.
+
+        Raises:
+            StorageError: the number is taken; the same source and language is stored already and ``duplicate_of`` is
+                ``None``; or the state is another.
+        """
+        ...
+
+    def add_evaluation(
+        self, number: int, evaluation: Evaluation, ledger: LedgerEntry, *, judge_failed: bool = False
+    ) -> None:
+        """``queued`` → ``judged``."""
+        ...
+
+    def add_confirmation(
+        self, number: int, evaluation: Evaluation, ledger: LedgerEntry, *, judge_failed: bool = False
+    ) -> None:
+        """Store the second verdict of a ``judged`` program; at most one."""
+        ...
+
+    def add_duel(self, duel: DuelRecord, ledger: LedgerEntry) -> None:
+        """Store a duel whose challenger is not finished, or is an elite on the move."""
+        ...
+
+    def add_attempt(self, number: int, ledger: LedgerEntry, text: str) -> None:
+        """The judge failed on an unfinished program: count the attempt, with an event."""
+        ...
+
+    def finish(self, finish: Finish) -> None:
+        """``judged`` → ``finished``, with everything its placement changes."""
+        ...
+
+    def migrate(self, migrations: Migrations) -> None:
+        """Store one round of migration; rounds are numbered 1, 2, 3 and so on."""
+        ...
+
+    def reset(self, reset: Reset) -> None:
+        """Empty an island's archive and put one elite in it."""
+        ...
+
+    def add_model_call(self, call: ModelCall, ledger: LedgerEntry) -> int:
+        """Store a model call; returns its id."""
+        ...
+
+    def add_ledger(self, entry: LedgerEntry) -> None:
+        """Book a cost that has no result, for instance of an abandoned evaluation."""
+        ...
+
+    def add_event(self, event: Event) -> None:
+        """Append to the run's history."""
+        ...
+
+    def program(self, number: int) -> Program:
+        """One program with everything known of it.
+
+        Raises:
+            KeyError: there is none of that number.
+        """
+        ...
+
+    def programs(self, *, state: ProgramState | None = None, proposer: str | None = None) -> Iterator[Program]:
+        """Programs by number, or where ``state`` is ``finished`` in the order in which they finished. Streams."""
+        ...
+
+    def unfinished(self) -> list[Program]:
+        """What a crash left: first what is ``judged``, in that order, then what is ``queued``, by number."""
+        ...
+
+    def find(self, source_hash: str, language: Language) -> tuple[int, ProgramState] | None:
+        """The program that was (or is to be) judged with this source, and its state."""
+        ...
+
+    def attempts(self, number: int) -> int:
+        """How many times the judge failed on this program."""
+        ...
+
+    def duels(self, challenger: int) -> list[DuelRecord]:
+        """The stored duels of one challenger, oldest first."""
+        ...
+
+    def islands(self) -> list[IslandRecord]:
+        """Every island's counters, by number."""
+        ...
+
+    def cells(self) -> list[CellRecord]:
+        """Every elite of every island and of the archive over all islands."""
+        ...
+
+    def totals(self) -> Totals:
+        """Sums over the run. Costs a pass over the ledger: for opening, not for the loop."""
+        ...
+
+    def ledger(self) -> Sequence[LedgerEntry]:
+        """Every booking, oldest first."""
+        ...
+
+    def events(self) -> Sequence[Event]:
+        """The run's history, oldest first."""
+        ...
+
+    def model_calls(self) -> Sequence[ModelCall]:
+        """Every model call, oldest first."""
+        ...
+
+    def migrations(self) -> Sequence[Migrations]:
+        """Every round of migration."""
+        ...
+
+    def close(self) -> None:
+        """Give connections back. Further calls are undefined."""
+        ...

@@ -1,0 +1,45 @@
+"""How numbers are written for people. Data for programs keeps every digit; this is only for reading."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from evaluators.evaluation import Interval, Status
+
+_MINUTE, _HOUR = 60, 3600
+
+
+def ratio(interval: Interval) -> str:
+    """A speed-up with its interval: ``1.42x [1.40, 1.44]``."""
+    return f"{interval.estimate:.3g}x [{interval.low:.3g}, {interval.high:.3g}]"
+
+
+def microseconds(value: float) -> str:
+    """A time in the unit that keeps it readable, four digits."""
+    for limit, divisor, unit in ((1e3, 1, "µs"), (1e6, 1e3, "ms")):
+        if value < limit:
+            return f"{value / divisor:.4g} {unit}"
+    return f"{value / 1e6:.4g} s"
+
+
+def duration(seconds: float) -> str:
+    """A span of time: ``42 s``, ``1:05``, ``2 h 03 min``."""
+    if seconds < _MINUTE:
+        return f"{seconds:.0f} s"
+    if seconds < _HOUR:
+        return f"{int(seconds) // _MINUTE}:{int(seconds) % _MINUTE:02d}"
+    return f"{int(seconds) // _HOUR} h {int(seconds) % _HOUR // _MINUTE:02d} min"
+
+
+def failures(verdicts: Mapping[str, int]) -> str:
+    """How many failed, by status, the most frequent first: ``6 (build_error 4, wrong_values 2)``."""
+    failed = {status: count for status, count in verdicts.items() if status != Status.PASSED and count}
+    if not failed:
+        return "0"
+    named = ", ".join(f"{status} {count}" for status, count in sorted(failed.items(), key=lambda item: -item[1]))
+    return f"{sum(failed.values())} ({named})"
+
+
+def percent(share: float) -> str:
+    """A share as a whole percentage."""
+    return f"{100 * share:.0f} %"

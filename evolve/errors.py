@@ -1,0 +1,33 @@
+"""Exceptions of the search. The user's own mistakes are an :class:`evaluators.errors.UsageError`: one line."""
+
+from evaluators.errors import JudgeError, UsageError
+from evolve.types import StopReason
+
+
+class EvolveError(Exception):
+    """Base of every error this package raises on purpose, but for the user's mistakes."""
+
+
+class StorageError(EvolveError):
+    """A write that the storage contract forbids: our fault, nothing was written."""
+
+
+class DatabaseVersionError(UsageError):
+    """A database of another version: newer than this program, or not upgraded yet. Nothing was written."""
+
+
+class RunLockedError(UsageError):
+    """Another process has this run open for writing."""
+
+
+class BudgetRefusedError(EvolveError):
+    """A piece of work was not started, or was broken off, because of a cap."""
+
+    def __init__(self, reason: StopReason) -> None:
+        """``reason`` is the cap."""
+        super().__init__(f"the cap on {reason.value} leaves no room")
+        self.reason = reason
+
+
+class JudgeUnavailableError(JudgeError):
+    """The judge could not be started anew: the run cannot go on."""

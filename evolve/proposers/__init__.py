@@ -1,0 +1,1 @@
+"""What makes programs out of programs. Each module holds one :class:`~evolve.types.Proposer`."""

@@ -1,0 +1,187 @@
+"""Fakes for tests and benchmarks of the search: a judge that reads its verdict in the source, a task, a proposer.
+
+A fake program says in a comment what the judge will find::
+
+    # fake: score=1.25 status=passed regs=3
+
+``score`` and ``status`` are the verdict, everything else becomes a measure. Without such a line the score is drawn
+from the source's hash. The same source always gets the same verdict.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from evaluators.client import JudgeReady
+from evaluators.errors import JudgeError
+from evaluators.evaluation import Cost, Duel, DuelOutcome, Environment, Evaluation, Interval, Stage, Status, Timed
+from evaluators.task import ArchiveDimension, Language, Limits, Task, Workload
+from evolve.types import Program, Proposal, ProposeContext
+
+ENVIRONMENT = Environment(device_class="fake:1")
+TASK_HASH = "f" * 64
+_LINE = re.compile(r"# fake:(.*)")
+_INTERVAL_SHARE = 0.01
+
+
+def fake_source(score: float, *, status: Status = Status.PASSED, text: str = "", **measures: float) -> str:
+    """A source text that :class:`FakeJudge` gives this verdict; ``text`` makes it differ from others."""
+    facts = " ".join(f"{name}={value!r}" for name, value in measures.items())
+    return f"# fake: score={score!r} status={status.value} {facts}\n{text}\n"
+
+
+def fake_task(
+    folder: Path,
+    *,
+    metric: str = "value",
+    archive: tuple[ArchiveDimension, ...] = (),
+    seed_source: str | None = None,
+    limits: Limits | None = None,
+) -> Task:
+    """A Python task whose seed program (score 1) is written to ``folder``."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "seed.py").write_text(fake_source(1.0) if seed_source is None else seed_source)
+    return Task.model_validate(
+        {
+            "name": "fake",
+            "metric": metric,
+            "languages": ("python",),
+            "entry": "f",
+            "args": (),
+            "workloads": (Workload(name="w", axes={"N": 1}),),
+            "limits": limits or Limits(),
+            "archive": archive,
+            "seed_program": "seed.py",
+            "folder": folder,
+            "hash": TASK_HASH,
+            "inputs_hash": TASK_HASH,
+        }
+    )
+
+
+@dataclass
+class FakeJudge:
+    """Judges at once, deterministically, and remembers what it was asked."""
+
+    timed: bool = False
+    """Time-scored: speed-ups with an interval of 1 %, duels decided by score."""
+    cost: Cost = field(default_factory=lambda: Cost(build_s=0.01, device_s=0.02, wall_s=0.03))
+    before: Callable[[str, str], Awaitable[None]] | None = None
+    """Awaited with (method, source) before every answer: to delay, to fail, to count."""
+    confirm_status: Callable[[str], Status] = lambda source: Status.PASSED
+    evaluated: list[str] = field(default_factory=list)
+    confirmed: list[str] = field(default_factory=list)
+    dueled: list[tuple[str, str]] = field(default_factory=list)
+    closed: bool = False
+
+    async def ready(self) -> JudgeReady:
+        """See :class:`evaluators.client.Judge`."""
+        return JudgeReady(environment=ENVIRONMENT, task_hash=TASK_HASH, baseline_us={}, floor_us={})
+
+    async def evaluate(self, source: str, language: Language) -> Evaluation:
+        """See :class:`evaluators.client.Judge`."""
+        await self._enter("evaluate", source)
+        self.evaluated.append(source)
+        return self._evaluation(source, None)
+
+    async def confirm(self, source: str, language: Language, *, every_baseline: bool = False) -> Evaluation:
+        """See :class:`evaluators.client.Judge`."""
+        await self._enter("confirm", source)
+        self.confirmed.append(source)
+        return self._evaluation(source, self.confirm_status(source))
+
+    async def duel(self, challenger: tuple[str, Language], occupant: tuple[str, Language]) -> Duel:
+        """See :class:`evaluators.client.Judge`."""
+        await self._enter("duel", challenger[0])
+        self.dueled.append((challenger[0], occupant[0]))
+        ratio = _score(challenger[0]) / _score(occupant[0])
+        low, high = ratio * (1 - _INTERVAL_SHARE), ratio * (1 + _INTERVAL_SHARE)
+        outcome = DuelOutcome.CHALLENGER if low > 1 else DuelOutcome.OCCUPANT if high < 1 else DuelOutcome.EQUAL
+        interval = Interval(low=low, estimate=ratio, high=high, level=0.99)
+        return Duel(outcome=outcome, ratio=interval, rounds=5, cost=self.cost)
+
+    async def close(self) -> None:
+        """See :class:`evaluators.client.Judge`."""
+        self.closed = True
+
+    async def _enter(self, method: str, source: str) -> None:
+        if self.closed:
+            raise JudgeError("the judge is closed")
+        if self.before is not None:
+            await self.before(method, source)
+        await asyncio.sleep(0)
+
+    def _evaluation(self, source: str, confirm: Status | None) -> Evaluation:
+        facts = _facts(source)
+        status = Status(facts.pop("status", "passed")) if confirm in {None, Status.PASSED} else Status(confirm)
+        passed = status is Status.PASSED
+        facts.pop("score", None)
+        document: dict[str, object] = {
+            "status": status,
+            "stage": Stage.ROUNDS if confirm is None else Stage.CONFIRMATION,
+            "task_hash": TASK_HASH,
+            "source_hash": hashlib.sha256(source.encode()).hexdigest(),
+            "score": _score(source) if passed else None,
+            "message": "" if passed else f"the source says {status.value}",
+            "measures": {name: float(value) for name, value in facts.items()} if passed else {},
+            "confirmed": passed and confirm is not None,
+            "environment": ENVIRONMENT,
+            "cost": self.cost,
+        }
+        if self.timed and passed:
+            score = _score(source)
+            low, high = score * (1 - _INTERVAL_SHARE), score * (1 + _INTERVAL_SHARE)
+            speedup = Interval(low=low, estimate=score, high=high, level=0.99)
+            document["timing"] = Timed(speedup=speedup, cold=True, rounds=5)
+        return Evaluation.model_validate(document)
+
+
+@dataclass
+class FakeProposer:
+    """Proposes what a function makes of the context, and remembers what it was told."""
+
+    make: Callable[[ProposeContext], str | None]
+    name: str = "fake"
+    told: list[Program] = field(default_factory=list)
+
+    async def propose(self, context: ProposeContext) -> Proposal | None:
+        """See :class:`evolve.types.Proposer`."""
+        source = self.make(context)
+        if source is None:
+            return None
+        return Proposal(
+            source=source,
+            language=context.parent.language,
+            operator="mutate",
+            proposer=self.name,
+            parents=(context.parent.number,),
+            inspirations=tuple(p.number for p in context.inspirations),
+            details={"number": context.number},
+        )
+
+    def tell(self, program: Program) -> None:
+        """See :class:`evolve.types.Proposer`."""
+        self.told.append(program)
+
+
+def random_walk(context: ProposeContext) -> str:
+    """A child whose score is its parent's give or take a little: a search that makes progress, from ``rng`` alone."""
+    score = max(0.01, (context.parent.score or 0.0) + float(context.rng.normal(0.0, 0.1)))
+    return fake_source(score, text=f"# child {context.number} of {context.parent.number}")
+
+
+def _facts(source: str) -> dict[str, str]:
+    line = _LINE.search(source)
+    return dict(fact.split("=", 1) for fact in line.group(1).split()) if line else {}
+
+
+def _score(source: str) -> float:
+    facts = _facts(source)
+    if "score" in facts:
+        return float(facts["score"])
+    return int.from_bytes(hashlib.sha256(source.encode()).digest()[:6]) / 2**48

@@ -1,0 +1,87 @@
+import math
+
+import pytest
+
+from evaluators.evaluation import DuelOutcome, Interval
+from evaluators.plan import MAX_CALLS, MAX_POOL_BYTES, MIN_CALLS, round_plan
+from evaluators.rounds import PairedTimes
+from evaluators.scoring import combined_log_ratios, duel_outcome, normalised_weights
+from evaluators.task import Arg, Task, Workload
+
+CACHE = 32 << 20
+
+
+def task_of(elements):
+    return Task(
+        name="t",
+        languages=("cpp",),
+        entry="f",
+        args=(
+            Arg(name="x", role="in", dtype="fp32", shape=("N",)),
+            Arg(name="out", role="out", dtype="fp32", shape=("N",)),
+        ),
+        workloads=(Workload(name="w", axes={"N": elements}),),
+        seed_program="seed.cpp",
+        folder="/",
+        hash="",
+        inputs_hash="",
+    )
+
+
+def plan_of(elements, **kwargs):
+    task = task_of(elements)
+    return round_plan(task, task.workloads[0], CACHE, **kwargs)
+
+
+def test_rounds_are_cold_where_memory_allows():
+    plan = plan_of(1 << 20)
+    assert plan.cold
+    assert plan.calls * plan.layout.input_stride * 2 >= 2 * CACHE
+    assert plan.layout.slots == 2 * plan.calls
+
+
+def test_tiny_workloads_are_capped_and_say_that_they_are_warm():
+    plan = plan_of(16)
+    assert plan.calls == MAX_CALLS
+    assert not plan.cold
+
+
+def test_huge_workloads_stay_within_the_memory_cap():
+    plan = plan_of(1 << 27)
+    assert plan.calls == 1
+    assert plan_of(1 << 22).calls >= MIN_CALLS
+    assert plan_of(1 << 24).layout.input_bytes <= MAX_POOL_BYTES
+
+
+def test_a_slow_baseline_shortens_rounds_and_is_labelled():
+    plan = plan_of(1 << 18, call_s=0.05)
+    assert plan.calls == 1
+    assert not plan.cold
+
+
+def test_the_combined_ratio_is_the_weighted_geometric_mean_round_by_round():
+    weights = normalised_weights([Workload(name="a", axes={}, weight=3), Workload(name="b", axes={}, weight=1)])
+    times = {
+        "a": PairedTimes(ours=[1.0, 2.0], theirs=[2.0, 2.0]),
+        "b": PairedTimes(ours=[1.0, 1.0], theirs=[4.0, 1.0]),
+    }
+    combined = combined_log_ratios(times, weights)
+    assert combined == pytest.approx([0.75 * math.log(2) + 0.25 * math.log(4), 0.0])
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "outcome"),
+    [
+        (1.001, 1.2, DuelOutcome.CHALLENGER),
+        (0.8, 0.999, DuelOutcome.OCCUPANT),
+        (0.995, 1.005, DuelOutcome.EQUAL),
+        (0.95, 1.05, None),
+    ],
+)
+def test_a_duel_is_decided_by_its_interval(low, high, outcome):
+    interval = Interval(low=low, estimate=(low + high) / 2, high=high, level=0.99)
+    assert duel_outcome(interval) is outcome
+
+
+def test_an_unbounded_interval_decides_nothing():
+    assert duel_outcome(None) is None

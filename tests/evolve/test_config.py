@@ -1,0 +1,107 @@
+"""Configuration: defaults, file, assignments, and one line for every mistake."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evaluators.errors import UsageError
+from evolve.config import Config, dump_config, load_config, parse_config
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "run.toml"
+    path.write_text('[caps]\nseconds = 60\ncandidates = 5\n[search]\nseed = 3\n[judge]\nsandbox = "reduced"\n')
+    return path
+
+
+def test_assignments_win_over_the_file_and_the_file_over_defaults(file):
+    config = load_config(file, ["caps.seconds=90", "store.folder=else where"])
+    assert (config.caps.seconds, config.caps.candidates, config.search.seed) == (90, 5, 3)
+    assert config.store.folder == "else where"
+    assert config.judge.sandbox == "reduced"
+    assert config.search.islands == Config().search.islands
+
+
+def test_what_is_stored_reads_back_and_can_be_raised(file):
+    config = load_config(file, ['task="my \\"quoted\\" é task"', "proposers.tuner=0.5"])
+    stored = parse_config(dump_config(config))
+    assert stored == config
+    assert load_config(assignments=["caps.seconds=120"], base=stored).caps.seconds == 120
+    assert load_config(base=stored) == config
+
+
+def test_a_password_is_not_stored():
+    config = load_config(assignments=["store.database=postgresql+psycopg://me:s3cret@host/db"])
+    assert "s3cret" not in dump_config(config)
+    assert "postgresql+psycopg://me:***@host/db" in dump_config(config)
+
+
+@pytest.mark.parametrize(
+    ("assignment", "said"),
+    [
+        ("caps.secnds=5", "--set: unknown key 'caps.secnds': did you mean 'caps.seconds'?"),
+        ("seconds=5", "did you mean 'caps.seconds'?"),
+        ("zzz=5", "known keys: task, search.seed"),
+        ("caps=5", "'caps' is a section: set one of its keys"),
+        ("caps.seconds.x=5", "--set: caps.seconds = "),
+        ("caps.seconds=-1", "--set: caps.seconds = -1: must be greater than or equal to 0"),
+        ("caps.seconds=inf", "--set: caps.seconds = Infinity: must be a finite number"),
+        ("caps.dollars=nan", "--set: caps.dollars = NaN: must be a finite number"),
+        ("caps.target=inf", "--set: caps.target"),
+        ("caps.candidates=ten", '--set: caps.candidates = "ten": must be a valid integer'),
+        ("caps.candidates=1.5", "--set: caps.candidates = 1.5"),
+        ("caps.candidates=true", "--set: caps.candidates = true"),
+        ("caps.patience=0", "--set: caps.patience = 0: must be greater than 0"),
+        ("search.lanes=0", "--set: search.lanes = 0"),
+        ("judge.sandbox=off", "--set: judge.sandbox = \"off\": must be 'full', 'reduced' or 'none'"),
+        ("proposers.tuner=-2", "--set: proposers.tuner = -2"),
+        ("caps.seconds", '--set "caps.seconds": write key=value'),
+        ("=5", "write key=value"),
+        ("caps..seconds=5", "write key=value"),
+    ],
+)
+def test_a_wrong_assignment_is_one_line_that_names_key_and_value(assignment, said):
+    with pytest.raises(UsageError) as caught:
+        load_config(assignments=[assignment])
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[caps]\nsecnds = 5\n", "run.toml: unknown key 'caps.secnds'"),
+        ("[caps]\nseconds = -5\n", "run.toml: caps.seconds = -5"),
+        ("[caps\n", "run.toml: not valid TOML"),
+        ("\xff", "run.toml: not valid TOML"),
+    ],
+)
+def test_a_wrong_file_is_one_line_that_names_it(tmp_path, text, said):
+    path = tmp_path / "run.toml"
+    path.write_text(text, encoding="latin-1")
+    with pytest.raises(UsageError) as caught:
+        load_config(path)
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_missing_file_is_no_default(tmp_path):
+    with pytest.raises(UsageError, match=r"none\.toml: no such configuration file"):
+        load_config(tmp_path / "none.toml")
+    with pytest.raises(UsageError, match="cannot be read"):
+        load_config(tmp_path)
+
+
+@given(st.text(max_size=40), st.text(max_size=40))
+def test_any_assignment_is_accepted_or_refused_in_one_line(key, value):
+    try:
+        load_config(assignments=[f"{key}={value}"])
+    except UsageError as error:
+        assert len(str(error).splitlines()) == 1  # noqa: PT017
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"]), max_size=30))
+def test_any_text_survives_being_stored(text):
+    config = load_config(assignments=[]).model_copy(update={"task": text})
+    assert parse_config(dump_config(config)) == config
