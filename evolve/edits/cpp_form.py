@@ -1,0 +1,71 @@
+"""A canonical form of C++ and CUDA sources: equal forms are the same program up to layout, comments and local names.
+
+It errs towards different. Whatever could make layout or a name matter (stringification, inline assembly, ``__LINE__``)
+turns the canonical form back into the text itself.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from evolve.edits.cpp_scopes import scoped_names
+from evolve.edits.cpp_tokens import Token, cpp_tokens
+
+_LAYOUT_MATTERS = re.compile(r"\b(?:__LINE__|__COUNTER__|__FILE__|source_location)\b|%:|\?\?")
+_STRINGIFIES = re.compile(r"#\s*define\b.*#", re.DOTALL)
+_IDENTIFIER = re.compile(r"[^\W\d]\w*")
+_NAMES_MATTER = re.compile(r"\b(?:asm|__asm__|__asm|__func__|__FUNCTION__|__PRETTY_FUNCTION__|typeid)\b")
+
+
+def cpp_form(source: str) -> str:
+    """The canonical form. Sources with different forms may still be equivalent; equal forms always are."""
+    if _LAYOUT_MATTERS.search(source):
+        return source
+    tokens = list(cpp_tokens(source))
+    if any(t.kind == "directive" and _STRINGIFIES.match(t.text) for t in tokens):
+        return source
+    renamed = {} if _NAMES_MATTER.search(source) else _local_names(tokens)
+    return "\x00".join(renamed.get(t.text, t.text) if t.kind == "name" else t.text for t in tokens)
+
+
+def _local_names(tokens: Sequence[Token]) -> dict[str, str]:
+    """Names that are certain to be local, each with its canonical one, in order of appearance."""
+    certain = scoped_names(tokens) - _entangled(tokens)
+    renamed: dict[str, str] = {}
+    for token in tokens:
+        if token.kind == "name" and token.text in certain and token.text not in renamed:
+            renamed[token.text] = f"\x01{len(renamed)}"
+    return renamed
+
+
+def _entangled(tokens: Sequence[Token]) -> set[str]:
+    """Names that also stand for something else somewhere: members, calls, templates, macros, globals, text."""
+    entangled: set[str] = set()
+    depth = 0
+    for n, token in enumerate(tokens):
+        if token.kind in {"directive", "comment", "string", "raw"}:
+            entangled |= set(_IDENTIFIER.findall(token.text))
+        elif token.kind == "punctuation":
+            depth += (token.text in "({[") - (token.text in ")}]")
+        elif token.kind == "name" and (depth == 0 or _stands_for_more(tokens, n)):
+            entangled.add(token.text)
+    return entangled
+
+
+def _stands_for_more(tokens: Sequence[Token], n: int) -> bool:
+    before = tokens[n - 1].text if n else ""
+    after = tokens[n + 1].text if n + 1 < len(tokens) else ""
+    if before in {".", "->", "::", ".*", "->*", "extern", "goto"} or after in {"(", "::"}:
+        return True
+    return after == "<" and _closes_angle(tokens, n + 2)
+
+
+def _closes_angle(tokens: Sequence[Token], start: int) -> bool:
+    """Whether what follows a ``<`` may be template arguments rather than the other side of a comparison."""
+    for token in tokens[start:]:
+        if token.text in {";", "{", "}"}:
+            return False
+        if token.text in {">", ">>"}:
+            return True
+    return False
