@@ -42,30 +42,33 @@ def _local_names(tokens: Sequence[Token]) -> dict[str, str]:
 def _entangled(tokens: Sequence[Token]) -> set[str]:
     """Names that also stand for something else somewhere: members, calls, templates, macros, globals, text."""
     entangled: set[str] = set()
+    angles = _closed_angles(tokens)
     depth = 0
     for n, token in enumerate(tokens):
         if token.kind in {"directive", "comment", "string", "raw"}:
             entangled |= set(_IDENTIFIER.findall(token.text))
         elif token.kind == "punctuation":
             depth += (token.text in "({[") - (token.text in ")}]")
-        elif token.kind == "name" and (depth == 0 or _stands_for_more(tokens, n)):
+        elif token.kind == "name" and (depth == 0 or _stands_for_more(tokens, n, angles)):
             entangled.add(token.text)
     return entangled
 
 
-def _stands_for_more(tokens: Sequence[Token], n: int) -> bool:
+def _stands_for_more(tokens: Sequence[Token], n: int, angles: Sequence[bool]) -> bool:
     before = tokens[n - 1].text if n else ""
     after = tokens[n + 1].text if n + 1 < len(tokens) else ""
     if before in {".", "->", "::", ".*", "->*", "extern", "goto"} or after in {"(", "::"}:
         return True
-    return after == "<" and _closes_angle(tokens, n + 2)
+    return after == "<" and angles[n + 1]
 
 
-def _closes_angle(tokens: Sequence[Token], start: int) -> bool:
-    """Whether what follows a ``<`` may be template arguments rather than the other side of a comparison."""
-    for token in tokens[start:]:
-        if token.text in {";", "{", "}"}:
-            return False
-        if token.text in {">", ">>"}:
-            return True
-    return False
+def _closed_angles(tokens: Sequence[Token]) -> list[bool]:
+    """For each token, whether a ``>`` follows in the same statement: a ``<`` there may begin template arguments."""
+    follows, answers = False, [False] * len(tokens)
+    for n in range(len(tokens) - 1, -1, -1):
+        answers[n] = follows
+        if tokens[n].text in {";", "{", "}"}:
+            follows = False
+        elif tokens[n].text in {">", ">>"}:
+            follows = True
+    return answers

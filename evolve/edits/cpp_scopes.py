@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -38,6 +39,7 @@ class _Walk:
     def __init__(self, tokens: Sequence[Token]) -> None:
         self._tokens = tokens
         self._open = [_Scope("{")]
+        self._visible: Counter[str] = Counter()
         self._parameters: set[str] = set()
         """Declared in the parenthesis that was just closed, for the block that begins next."""
         self.declared: set[str] = set()
@@ -49,39 +51,50 @@ class _Walk:
             self._bracket(token.text, self._text(n + 1))
         elif token.kind == "name":
             if _declares(self._tokens, n):
-                self._open[-1].names.add(token.text)
+                if token.text not in self._open[-1].names:
+                    self._open[-1].names.add(token.text)
+                    self._visible[token.text] += 1
                 self.declared.add(token.text)
-            elif not any(token.text in scope.names for scope in self._open):
+            elif not self._visible[token.text]:
                 self.escaped.add(token.text)
 
     def _bracket(self, text: str, after: str) -> None:
         if text == "{":
-            self._open.append(_Scope("{", self._parameters))
+            self._enter("{", self._parameters)
             self._parameters = set()
         elif text == "(":
-            self._open.append(_Scope("("))
+            self._enter("(", set())
         elif text == ")":
             names = self._close("(")
             if after == "{":
                 self._parameters = names
             elif names:
-                self._open.append(_Scope("statement", names))
+                self._enter("statement", names)
         elif text == "}":
             self._close("{")
             self._end_statement()
         elif text == ";":
             self._end_statement()
 
+    def _enter(self, kind: str, names: set[str]) -> None:
+        self._open.append(_Scope(kind, names))
+        self._visible.update(names)
+
+    def _leave(self) -> _Scope:
+        scope = self._open.pop()
+        self._visible.subtract(scope.names)
+        return scope
+
     def _close(self, kind: str) -> set[str]:
         while len(self._open) > 1:
-            scope = self._open.pop()
+            scope = self._leave()
             if scope.kind == kind:
                 return scope.names
         return set()
 
     def _end_statement(self) -> None:
         while self._open[-1].kind == "statement":
-            self._open.pop()
+            self._leave()
 
     def _text(self, n: int) -> str:
         return self._tokens[n].text if n < len(self._tokens) else ""

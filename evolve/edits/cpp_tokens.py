@@ -10,8 +10,8 @@ _TOKEN = re.compile(
     r"""
     (?P<space>(?:\s|\\\n)+)
   | (?P<line_comment>//(?:\\\n|[^\n])*)
-  | (?P<comment>/\*.*?\*/)
-  | (?P<raw>(?:u8|[uUL])?R"(?P<delimiter>[^()\s\\]{0,16})\(.*?\)(?P=delimiter)")
+  | (?P<comment>/\*)
+  | (?P<raw>(?:u8|[uUL])?R"(?P<delimiter>[^()\s\\"]{0,16})\()
   | (?P<string>(?:u8|[uUL])?"(?:\\.|[^"\\\n])*"|(?:u8|[uUL])?'(?:\\.|[^'\\\n])+')
   | (?P<number>\.?\d(?:[eEpP][+-]|'(?=\w)|[\w.])*)
   | (?P<name>[^\W\d]\w*)
@@ -19,6 +19,7 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
+"""Of what may be long, only the opening is matched: its end is searched for once, so that no text takes long."""
 _DIRECTIVE = re.compile(r"[ \t]*#(?:\\\n|[^\n])*")
 _MEANINGFUL_COMMENT = re.compile(r"\b(?:tune|build-flags):")
 
@@ -41,16 +42,25 @@ def cpp_tokens(source: str) -> Iterator[Token]:
             continue
         match = _TOKEN.match(source, at)
         assert match is not None  # the last alternative takes any character
-        kind = str(match.lastgroup)
+        kind, end = str(match.lastgroup), _end(source, match)
         if kind == "space":
             line_start = line_start or "\n" in match[0]
         elif kind in {"line_comment", "comment"}:
-            if _MEANINGFUL_COMMENT.search(match[0]):
-                yield Token("comment", _line_of(source, match.start(), match.end()))
+            if _MEANINGFUL_COMMENT.search(source, at, end):
+                yield Token("comment", _line_of(source, at, end))
         else:
             line_start = False
-            yield Token(kind, match[0])
-        at = match.end()
+            yield Token(kind, source[at:end])
+        at = end
+
+
+def _end(source: str, match: re.Match[str]) -> int:
+    """Where a token ends; one that is never closed takes all that is left."""
+    if match.lastgroup not in {"comment", "raw"}:
+        return match.end()
+    closing = "*/" if match.lastgroup == "comment" else f'){match["delimiter"]}"'
+    found = source.find(closing, match.end())
+    return len(source) if found < 0 else found + len(closing)
 
 
 def _line_of(source: str, start: int, end: int) -> str:

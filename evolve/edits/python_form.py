@@ -24,7 +24,7 @@ def python_form(source: str) -> str:
     try:
         tree = ast.parse(source)
         remarks = _meaningful_lines(source)
-    except (SyntaxError, ValueError, RecursionError, tokenize.TokenError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError, tokenize.TokenError):
         return source
     try:
         if not _looks_at_names(tree):

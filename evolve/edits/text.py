@@ -14,6 +14,8 @@ _LEFT_OUT = re.compile(
     rf"^\s*(?://|#|/\*)\s*(?:\(?\s*(?:\.\.\.|…).*\b(?:{_LEFT_OUT_WORDS})\b|.*\b(?:{_LEFT_OUT_WORDS})\b.*(?:\.\.\.|…))",
     re.IGNORECASE,
 )
+_MOST_LINE = 200
+"""What says that code is missing says it early; matching a longer line could take long."""
 _BARE_ELLIPSIS = re.compile(r"^\s*(?://|#|/\*)?\s*(?:\.\.\.|…)\s*(?:\*/)?\s*$")
 
 
@@ -46,7 +48,8 @@ def left_out_line(text: str, known: str) -> str | None:
     """The first line by which an author says that code is missing, unless ``known`` has that very line."""
     have = {line.strip() for line in known.split("\n")}
     for line in text.split("\n"):
-        if (_LEFT_OUT.match(line) or _BARE_ELLIPSIS.match(line)) and line.strip() not in have:
+        head = line[:_MOST_LINE]
+        if (_LEFT_OUT.match(head) or _BARE_ELLIPSIS.match(head)) and line.strip() not in have:
             return line.strip()
     return None
 

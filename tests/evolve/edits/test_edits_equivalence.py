@@ -163,7 +163,8 @@ def test_python_layout_comments_and_local_names_do_not_matter(old, new):
 @pytest.mark.parametrize(
     ("old", "new"),
     [("64  #", "32  #"), ("32, 64", "32"), ("  # tune: 32, 64", ""), ("BLOCK", "B"), ("entry", "other"),
-     ("x[i]", "n[i]"), ("(x, out, n)", "(out, x, n)"), ("total += part", "part += total"), ("0.0", "0"), ("0.0", "-0.0")],
+     ("x[i]", "n[i]"), ("(x, out, n)", "(out, x, n)"), ("total += part", "part += total"), ("0.0", "0"),
+     ("0.0", "-0.0")],
 )  # fmt: skip
 def test_different_python_programs_differ(old, new):
     assert not same(PY, PY.replace(old, new), "python")
