@@ -14,7 +14,8 @@ from evolve.llm.answer import Answer, Finish, Usage
 LENGTH = 50_000
 PARENT = (Path(__file__).parent / "answers" / "parent.cpp").read_text()
 PIECES = [
-    '"', "'", 'R"(', 'R"a(', "/*", "a<", "int a(", "x entry(", "void entry(int ", "// rest ", "... rest ", "\\\n", "```\n",
+    '"', "'", 'R"(', 'R"a(', "/*", "a<", "int a(", "x entry(", "void entry(int ", "// rest ", "... rest ", "\\\n",
+    "```\n",
     "<<<<<<< SEARCH\n", "@@ -1 +1 @@\n", "1: a\n", "    x\n", "(", "{", "[x for x in ", "1'",
 ]  # fmt: skip
 
