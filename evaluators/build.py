@@ -58,7 +58,7 @@ def find_compiler() -> str:
 
 
 def lint(task: Task, source: str, language: Language, seed: str | None) -> tuple[str, ...]:
-    """What can be said without building; returns the compiler flags. Raises :class:`CandidateFailure` (``rejected``)."""
+    """What can be said without building: returns the compiler flags, or raises ``rejected``."""
     if language not in task.languages:
         allowed = ", ".join(task.languages)
         raise CandidateFailure(Status.REJECTED, f"language {language} is not among the task's: {allowed}")
@@ -177,15 +177,9 @@ def take_file(path: Path, target: Path) -> None:
     Raises:
         CandidateFailure: it is none of that.
     """
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        raise CandidateFailure(Status.BUILD_ERROR, f"the build left no file {path.name}") from None
-    with os.fdopen(fd, "rb") as file:
-        facts = os.fstat(file.fileno())
-        if not stat.S_ISREG(facts.st_mode) or facts.st_nlink != 1 or facts.st_size > ARTIFACT_CAP:
-            raise CandidateFailure(Status.BUILD_ERROR, f"{path.name} is no ordinary file under {ARTIFACT_CAP} bytes")
-        content = file.read(ARTIFACT_CAP + 1)
+    content = read_plain_file(path, ARTIFACT_CAP)
+    if content is None:
+        raise CandidateFailure(Status.BUILD_ERROR, f"the build left no ordinary file {path.name} of a sane size")
     scratch = target.with_suffix(f".{secrets.token_hex(4)}.tmp")
     scratch.write_bytes(content)
     scratch.chmod(0o444)
@@ -194,17 +188,29 @@ def take_file(path: Path, target: Path) -> None:
 
 def read_report(path: Path) -> dict[str, float]:
     """The builder's report as finite numbers; whatever is not is left out."""
+    text = read_plain_file(path, REPORT_CAP)
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        return {}
-    with os.fdopen(fd, "rb") as file:
-        text = file.read(REPORT_CAP)
-    try:
-        data = json.loads(text, parse_constant=lambda _: None)
+        data = json.loads(text or b"", parse_constant=lambda _: None)
     except (ValueError, RecursionError):
         return {}
     if not isinstance(data, dict):
         return {}
     numbers = {k: v for k, v in data.items() if isinstance(v, int | float) and not isinstance(v, bool)}
     return {str(k): float(v) for k, v in numbers.items() if abs(v) < 1e15}
+
+
+def read_plain_file(path: Path, cap: int) -> bytes | None:
+    """The content of a regular file with one name and at most ``cap`` bytes; ``None`` for anything else."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        facts = os.fstat(fd)
+        if not stat.S_ISREG(facts.st_mode) or facts.st_nlink != 1 or facts.st_size > cap:
+            return None
+        with os.fdopen(fd, "rb", closefd=False) as file:
+            content = file.read(cap + 1)
+    finally:
+        os.close(fd)
+    return content if len(content) <= cap else None

@@ -35,7 +35,7 @@ from evaluators.wire import Message, pack, read
 from evaluators.zygote.client import Zygote
 
 _PR_SET_PDEATHSIG = 1
-PRELOAD = ("numpy", "threadpoolctl", "evaluators.runner", "evaluators.builder")
+PRELOAD = ("numpy", "evaluators.runner", "evaluators.builder")
 ERROR_KINDS: dict[str, type[Exception]] = {
     "task": TaskError,
     "sandbox": SandboxError,

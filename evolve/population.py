@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Self
 
 from evaluators.task import Task
 from evolve.archive import Archive, Elite, Grid
 from evolve.database.records import GLOBAL, CellRecord, IslandRecord
+from evolve.database.storage import Storage
 from evolve.island import Island
 from evolve.types import AddStatus, Program
 
@@ -22,6 +24,17 @@ class Population:
         """The best ever of each cell; no reset touches it."""
         self.best: Elite | None = None
         """The confirmed best."""
+
+    @classmethod
+    def stored(cls, task: Task, storage: Storage, program: Callable[[int], Program]) -> Self:
+        """The populations as the database has them; costs one read for each elite."""
+        population = cls(task, storage.islands())
+        for record in storage.cells():
+            population.put(Elite.of(program(record.program), record.cell), (record,))
+        best = storage.run().best
+        if best is not None:
+            population.best = population.elite(program(best))
+        return population
 
     def archive(self, island: int) -> Archive:
         """An island's archive, or with :data:`GLOBAL` the one over all islands."""

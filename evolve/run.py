@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections import OrderedDict, defaultdict
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
 from evaluators.evaluation import Status
-from evaluators.task import Language, Task
+from evaluators.source import source_hash
+from evaluators.task import Task
 from evolve.archive import Elite
 from evolve.booking import Booking
 from evolve.budget import NOTHING, Budget, Charge, Clock, Reservation, Spent
-from evolve.database.codec import text_hash
 from evolve.database.records import (
     CellRecord,
     Event,
@@ -28,22 +28,22 @@ from evolve.database.records import (
 )
 from evolve.database.storage import Storage
 from evolve.errors import EvolveError
+from evolve.intake import finished_twin, seed_proposal, storable
 from evolve.island import Island
 from evolve.observer import Progress
 from evolve.opening import create_storage, open_storage
 from evolve.policies.islands import island_of
 from evolve.policies.selection import choose_inspirations, choose_parent
 from evolve.population import Population
-from evolve.run_directory import EXTENSIONS, RunDirectory
+from evolve.program_cache import ProgramCache
+from evolve.run_directory import RunDirectory
 from evolve.settings import RunSettings
 from evolve.streams import Stream, stream
+from evolve.tally import Tally
 from evolve.types import AddStatus, Program, ProgramState, Proposal, ProposeContext, RunStatus, StopReason
 
 SEED_NUMBER = 1
 """The number of the program every run starts from."""
-
-CACHED_PROGRAMS = 256
-"""Finished programs kept at hand; elites are asked for again and again."""
 
 
 class Run:
@@ -72,22 +72,20 @@ class Run:
         totals = storage.totals()
         self.next_number = totals.next_number
         self.migration_round = record.migration_round
-        self._finished = totals.finished
-        self._duplicates = totals.duplicates
-        self._verdicts = dict(totals.verdicts)
+        self.tally = Tally(totals)
         self._asked: dict[int, Reservation] = {}
         self._twins: defaultdict[int, list[Program]] = defaultdict(list)
-        self._cache: OrderedDict[int, Program] = OrderedDict()
-        self.population = self._rebuild(record.best)
+        self._programs = ProgramCache(storage)
+        self.population = Population.stored(task, storage, self._programs.get)
         best = self.best()
         spent = Spent(totals.charge, record.active_s, totals.since_best, best.score if best else None)
         self.budget = Budget(settings.caps, spent, clock)
         self.booking = Booking(storage, self.budget, totals.largest_device_s)
         if best is not None:
-            self._write_best(best)
+            self.directory.write_best(best.source, best.language)
 
     @classmethod
-    def create(  # noqa: PLR0913 - the ways in to a run, each by name
+    def create(
         cls,
         directory: Path,
         task: Task,
@@ -115,7 +113,7 @@ class Run:
         return cls(folder, storage, task, settings, clock)
 
     @classmethod
-    def open(  # noqa: PLR0913 - see create
+    def open(
         cls,
         directory: Path,
         task: Task,
@@ -169,13 +167,15 @@ class Run:
         parent = choose_parent(ranked, search.explore, rng)
         others = (*ranked, *self.population.everywhere.ranked())
         inspirations = choose_inspirations(parent, others, search.inspirations, rng)
+        shown = self.program(parent.number)
         return ProposeContext(
             task=self.task,
             number=number,
             island=island.number,
-            parent=self.program(parent.number),
+            parent=shown,
             inspirations=tuple(self.program(elite.number) for elite in inspirations),
             rng=stream(search.seed, Stream.PROPOSE, number),
+            known=lambda source: self.storage.find(source_hash(storable(source)), shown.language) is not None,
         )
 
     def may_ask(self, extra: Charge = NOTHING) -> bool:
@@ -200,10 +200,8 @@ class Run:
         if proposal is None:
             self.budget.settle(reservation)
             return None
-        try:
-            program = self._store(context.number, context.island, proposal)
-        finally:
-            self.budget.settle(reservation, Charge(candidates=1))
+        program = self._store(context.number, context.island, proposal)
+        self.budget.settle(reservation, Charge(candidates=1))
         return program
 
     def add_seed(self) -> Program | StopReason:
@@ -211,16 +209,14 @@ class Run:
         refusal = self.budget.refusal(Charge(candidates=1))
         if refusal is not None:
             return refusal
-        file = self.task.folder / self.task.seed_program
-        proposal = Proposal(file.read_text(encoding="utf-8"), _language_of(self.task), "seed", "seed")
-        program = self._store(SEED_NUMBER, 0, proposal)
+        program = self._store(SEED_NUMBER, 0, seed_proposal(self.task))
         self.next_number = SEED_NUMBER + 1
         self.budget.book(Charge(candidates=1))
         return program
 
     def _store(self, number: int, island: int, proposal: Proposal) -> Program:
-        source = _storable(proposal.source)
-        key = text_hash(source)
+        source = storable(proposal.source)
+        key = source_hash(source)
         twin = self.storage.find(key, proposal.language)
         at_once = twin is not None and twin[1] is ProgramState.FINISHED
         program = Program(
@@ -243,17 +239,12 @@ class Run:
         if twin is None:
             self.storage.add_program(program)
             return program
-        self.storage.add_program(program, order=self._finished + 1 if at_once else None)
+        self.storage.add_program(program, order=self.tally.finished + 1 if at_once else None)
         if not at_once:
             self._twins[twin[0]].append(program)
             return program
-        self._finished += 1
-        self._duplicates += 1
-        return _finished_twin(program, self.program(twin[0]))
-
-    def twins_of(self, program: Program) -> list[Program]:
-        """Duplicates that wait for this program's verdict."""
-        return list(self._twins.get(program.number, ()))
+        self.tally.add_duplicates(1)
+        return finished_twin(program, self.program(twin[0]))
 
     def requeue_twin(self, twin: Program) -> None:
         """After a crash: a stored duplicate goes on waiting for its original."""
@@ -273,7 +264,7 @@ class Run:
         placement = self.population.outlook(cells)
         island = self.population.islands[program.island]
         record = island.counted(elite)
-        order = self._finished + 1
+        order = self.tally.finished + 1
         twins = self._twins.pop(program.number, [])
         done = replace(program, state=ProgramState.FINISHED, placement=placement)
         self.storage.finish(
@@ -288,17 +279,15 @@ class Run:
                 events=(Event("best", f"score {done.score:.6g}", program.number),) if best else (),
             )
         )
-        self._finished += 1 + len(twins)
-        self._duplicates += len(twins)
         island.record = record
-        self._count(done, best=best)
+        self._count(done, len(twins), best=best)
         if elite is not None:
             self.population.put(elite, cells)
             if best:
                 self.population.best = elite
-                self._write_best(done)
-        self._remember(done)
-        return [done, *(_finished_twin(twin, done) for twin in twins)]
+                self.directory.write_best(done.source, done.language)
+        self._programs.keep(done)
+        return [done, *(finished_twin(twin, done) for twin in twins)]
 
     def migrate(self, moves: Sequence[MigrationRecord], elites: Sequence[Elite]) -> None:
         """Store a round of migration and give the winners among ``elites`` (in the order of ``moves``) their cells."""
@@ -319,11 +308,6 @@ class Run:
         self.storage.reset(Reset(record, CellRecord(island.number, founder.cell, founder.number), text))
         island.record = record
         island.archive.restart(founder)
-
-    @property
-    def judged_count(self) -> int:
-        """Finished programs, duplicates not counted: the clock of migration."""
-        return self._finished - self._duplicates
 
     def set_status(self, status: RunStatus, reason: str = "") -> None:
         """Record what the run is doing, with the time it has been active."""
@@ -347,9 +331,9 @@ class Run:
         return Progress(
             status=self.status,
             programs=spent.charge.candidates,
-            finished=self._finished,
-            duplicates=self._duplicates,
-            verdicts=dict(self._verdicts),
+            finished=self.tally.finished,
+            duplicates=self.tally.duplicates,
+            verdicts=self.tally.verdicts,
             spent=spent,
             caps=self.budget.caps,
             best=self.best(),
@@ -362,66 +346,19 @@ class Run:
         Raises:
             KeyError: there is none of that number.
         """
-        if number in self._cache:
-            self._cache.move_to_end(number)
-            return self._cache[number]
-        program = self.storage.program(number)
-        self._remember(program)
-        return program
+        return self._programs.get(number)
 
     def best(self) -> Program | None:
         """The best confirmed program."""
         elite = self.population.best
         return self.program(elite.number) if elite else None
 
-    def _remember(self, program: Program) -> None:
-        if program.state is ProgramState.FINISHED:
-            self._cache[program.number] = program
-            if len(self._cache) > CACHED_PROGRAMS:
-                self._cache.popitem(last=False)
-
-    def _count(self, done: Program, *, best: bool) -> None:
+    def _count(self, done: Program, twins: int, *, best: bool) -> None:
         verdict = done.verdict
         if verdict is None:
             raise EvolveError(f"program {done.number} is finished without a verdict")
-        self._verdicts[verdict.status.value] = self._verdicts.get(verdict.status.value, 0) + 1
+        self.tally.add(verdict.status, twins)
         if best and verdict.score is not None:
             self.budget.note_best(verdict.score)
         elif verdict.status is Status.PASSED:
             self.budget.note_passed()
-
-    def _rebuild(self, best: int | None) -> Population:
-        population = Population(self.task, self.storage.islands())
-        for record in self.storage.cells():
-            elite = Elite.of(self.program(record.program), record.cell)
-            population.put(elite, (record,))
-        if best is not None:
-            population.best = population.elite(self.program(best))
-        return population
-
-    def _write_best(self, best: Program) -> None:
-        file = self.directory.best(best.language)
-        if not file.is_file() or file.read_text(encoding="utf-8") != best.source:
-            self.directory.write(file, best.source)
-
-
-def _finished_twin(twin: Program, original: Program) -> Program:
-    return replace(
-        twin,
-        state=ProgramState.FINISHED,
-        placement=AddStatus.NOT_ADDED,
-        evaluation=original.evaluation,
-        confirmation=original.confirmation,
-        judge_failed=original.judge_failed,
-    )
-
-
-def _storable(source: str) -> str:
-    """A text that every database can hold: what is no Unicode, and NUL, is replaced."""
-    return source.encode("utf-8", "replace").decode("utf-8").replace("\0", "\N{REPLACEMENT CHARACTER}")
-
-
-def _language_of(task: Task) -> Language:
-    """The seed program's language: of the task's, the first with the file's extension."""
-    suffix = Path(task.seed_program).suffix
-    return next((name for name in task.languages if EXTENSIONS[name] == suffix), task.languages[0])

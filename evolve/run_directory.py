@@ -111,6 +111,12 @@ class RunDirectory:
             raise UsageError(f"run folder {self.path}: holds no run; check the name")
         return f"sqlite:///{self.database}", 1
 
+    def write_best(self, source: str, language: Language) -> None:
+        """Write the best program's source, where it is not there already."""
+        file = self.best(language)
+        if not file.is_file() or file.read_text(encoding="utf-8") != source:
+            self.write(file, source)
+
     def write(self, path: Path, text: str) -> None:
         """Write a file so that a reader, or a crash, sees the old one or the new one."""
         draft = path.with_name(f".{path.name}.new")

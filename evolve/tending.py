@@ -43,7 +43,7 @@ class Tender:
 
     def _migration_due(self) -> bool:
         search = self._run.settings.search
-        return migration_due(self._run.judged_count, self._run.migration_round, search.migration_every, search.islands)
+        return migration_due(self._run.tally.judged, self._run.migration_round, search.migration_every, search.islands)
 
     def _stagnant(self) -> Island | None:
         return stagnant_island(self._run.population.islands, self._run.settings.search.stagnation)

@@ -30,6 +30,7 @@ DOOR = {
     "source",
     "task",
     "task_loading",
+    "task_rules",
 }
 """Modules of the judge that the search may import."""
 

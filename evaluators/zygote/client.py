@@ -20,10 +20,11 @@ from types import TracebackType
 from typing import Any, Self
 
 from evaluators.errors import JudgeError, SandboxError
+from evaluators.sandbox.limits import ChildLimits, Role
 from evaluators.sandbox.report import LayerName, SandboxLevel, SandboxReport, meets
 from evaluators.zygote.child import Child
 from evaluators.zygote.process import ZygoteProcess
-from evaluators.zygote.request import ChildLimits, ExitStatus, Role, SpawnRequest
+from evaluators.zygote.request import ExitStatus, SpawnRequest
 from evaluators.zygote.wire import receive_message, send_message
 
 __all__ = ["Child", "ChildLimits", "ExitStatus", "Role", "SpawnRequest", "Zygote"]
@@ -153,8 +154,8 @@ class Zygote:
                     self._sock, _message(number, request), (log_end, ready_end, payload, *request.fds.values())
                 )
         except BaseException as error:
-            if self._forget(number) is not None or not isinstance(error, OSError):
-                os.close(log)
+            self._forget(number)
+            os.close(log)
             if isinstance(error, OSError):
                 raise JudgeError(f"the zygote is gone: {error.strerror}") from None
             raise

@@ -6,23 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from signal import Signals
-from typing import Any, Literal
+from typing import Any
 
-Role = Literal["runner", "builder"]
-
-
-@dataclass(frozen=True)
-class ChildLimits:
-    """What one child may use. The kernel enforces each; wall-clock deadlines are the judge's."""
-
-    memory_bytes: int
-    """Beyond what the zygote itself maps. Counts the buffers that the judge has the child map: add them."""
-    cpu_s: float
-    """Processor seconds of the child itself, rounded up to whole seconds; then SIGKILL."""
-    file_bytes: int
-    """Largest file the child may write; runners: 0."""
-    processes: int
-    """Processes it may start; 0: none at all, threads only. Each process of a builder counts for itself."""
+from evaluators.sandbox.limits import ChildLimits, Role
 
 
 @dataclass(frozen=True)

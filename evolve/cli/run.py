@@ -16,10 +16,11 @@ from evaluators.errors import UsageError
 from evaluators.task import Task
 from evaluators.task_loading import find_task, load_task
 from evolve.cli.exits import Exit
-from evolve.cli.judging import StartJudge, ready_judges, services, stop_on_signals
+from evolve.cli.judging import StartJudge, ready_judges, services, starting, stop_on_signals
 from evolve.cli.options import config_options, output_options, run_argument
 from evolve.cli.runs import account_of, find_run
 from evolve.config import Config, dump_config, load_config, parse_config
+from evolve.database.engine import parse_url
 from evolve.display.output import DisplayMode, Output, open_output
 from evolve.display.progress import live_progress
 from evolve.display.summary import summarise
@@ -55,6 +56,8 @@ def run(
     loaded = load_task(folder)
     where = directory or Path(config.store.folder) / f"{loaded.name}-{datetime.now().astimezone():%Y%m%d-%H%M%S}"
     _check_writable(where)
+    if config.store.database:
+        parse_url(config.store.database)
 
     def create() -> Run:
         return Run.create(where, loaded, config.run_settings, url=config.store.database, config=dump_config(config))
@@ -76,11 +79,13 @@ def resume(
     """
     output = open_output(display, as_json)
     where = find_run(run)
-    config = load_config(config_file, assignments, base=parse_config(RunView.open(where).record.config))
+    stored = parse_config(RunView.open(where).record.config)
+    config = load_config(config_file, assignments, base=stored)
     task = load_task(find_task(config.task))
+    url = config.store.database if config.store.database != stored.store.database else None
 
     def reopen() -> Run:
-        return Run.open(where, task, config.run_settings, config=dump_config(config))
+        return Run.open(where, task, config.run_settings, url=url, config=dump_config(config))
 
     return asyncio.run(_search(_Plan(where, task, config, output), reopen, services().start_judge))
 
@@ -98,14 +103,16 @@ class _Plan:
 
     @property
     def proposers(self) -> list[WeightedProposer]:
-        return [WeightedProposer(Tuner(self.task.flag_choices, self.config.tuner), self.config.proposers.tuner)]
+        weights = self.config.proposers
+        proposers = [WeightedProposer(Tuner(self.task.flag_choices, self.config.tuner), weights.tuner)]
+        return [weighted for weighted in proposers if weighted.weight > 0]
 
 
 async def _search(plan: _Plan, open_run: Callable[[], Run], start_judge: StartJudge) -> int:
     """Start a judge, then open the run, search, and account for it: mistakes show before anything is written."""
     task, output = plan.task, plan.output
     with stop_on_signals() as stop:
-        output.say(f"{task.name}: starting the judge, which builds and measures the baselines")
+        output.say(starting(task))
         async with ready_judges(start_judge, plan.judge_settings, stop) as start:
             with open_run() as run:
                 with live_progress(output, task.name) as observer:

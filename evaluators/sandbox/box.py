@@ -1,0 +1,115 @@
+"""One child's sandbox: every layer put in force, in the one order in which they can be."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from evaluators.sandbox import identity, kernel
+from evaluators.sandbox.cgroups import ChildGroup
+from evaluators.sandbox.landlock import Landlock
+from evaluators.sandbox.limits import ChildLimits, Role, apply_limits
+from evaluators.sandbox.mounts import narrow_scratch
+from evaluators.sandbox.report import LayerName
+from evaluators.sandbox.seccomp import Program
+from evaluators.sandbox.states import LayerError
+
+
+@dataclass(frozen=True)
+class BoxRequest:
+    """What one child may see and use."""
+
+    name: str
+    """Unique among the zygote's children."""
+    role: Role
+    limits: ChildLimits
+    readable: tuple[Path, ...] = ()
+    writable: tuple[Path, ...] = ()
+    packages: tuple[str, ...] = ()
+    cpus: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Ruleset:
+    """What Landlock will hold the child to."""
+
+    landlock: Landlock
+    fd: int
+    shared: bool
+    """Kept by the zygote for other children."""
+
+
+@dataclass(frozen=True)
+class Box:
+    """One child's sandbox: prepared in the zygote, closed in the child."""
+
+    request: BoxRequest
+    scratch: Path
+    limits: Sequence[tuple[int, int]]
+    """Resource limits: which, and how much."""
+    own_mounts: bool
+    """Show it of the scratch folder only what its request names."""
+    own_user_namespace: bool
+    """Where there is no other user to become: one in which the kernel counts its processes apart."""
+    user: tuple[int, int] | None
+    """User and group to become."""
+    ruleset: Ruleset | None
+    program: Callable[[], Program] | None
+    """The seccomp filter for the process that calls this."""
+    group: ChildGroup | None
+
+    def release(self) -> None:
+        """In the zygote, after the fork: give back what only the child needs."""
+        if self.ruleset is not None and not self.ruleset.shared:
+            os.close(self.ruleset.fd)
+
+    def close(self, keep: Iterable[int]) -> None:
+        """In the child: put every layer in force, for good. Needs a process of one thread.
+
+        Args:
+            keep: the only descriptors that stay open beside 0, 1 and 2.
+
+        Raises:
+            LayerError: a layer failed; the child must end.
+            OSError: it could not be bound to its processors.
+        """
+        if self.request.cpus is not None:
+            os.sched_setaffinity(0, self.request.cpus)
+        step = LayerName.MEMORY_CGROUP
+        try:
+            if self.group is not None:
+                self.group.join()
+            step = LayerName.MOUNT_NAMESPACE
+            if self.own_mounts:
+                narrow_scratch(self.scratch, self.request.writable, self.request.readable)
+            step = LayerName.RESOURCE_LIMITS
+            apply_limits(self.limits)
+            step = LayerName.OTHER_USER
+            if self.user is not None:
+                identity.become(*self.user)
+            step = LayerName.USER_NAMESPACE
+            if self.own_user_namespace:
+                kernel.call("unshare", kernel.CLONE_NEWUSER)
+            step = LayerName.NO_NEW_PRIVILEGES
+            identity.disarm()
+            step = LayerName.LANDLOCK
+            if self.ruleset is not None:
+                self.ruleset.landlock.restrict(self.ruleset.fd)
+            close_all_but(keep)
+            step = LayerName.SECCOMP
+            if self.program is not None:
+                self.program().install()
+        except OSError as error:
+            raise LayerError(step, str(error.strerror or error)) from error
+
+
+def close_all_but(keep: Iterable[int]) -> None:
+    """Close every descriptor but 0, 1, 2 and those in ``keep``."""
+    start = 3
+    for fd in sorted(set(keep)):
+        if fd > start:
+            os.closerange(start, fd)
+        start = max(start, fd + 1)
+    kernel.call("close_range", start, 0xFFFF_FFFF, 0)
