@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from evaluators.errors import UsageError
+from evolve.errors import EvolveError
 
 
 class Scope(StrEnum):
@@ -65,7 +66,7 @@ class Failure:
         return f"{self.kind}{status}: {self.message}"
 
 
-class LlmError(Exception):
+class LlmError(EvolveError):
     """Base of what this package raises on purpose, apart from the user's mistakes."""
 
 
