@@ -38,6 +38,8 @@ class _Scope:
 class _Walk:
     def __init__(self, tokens: Sequence[Token]) -> None:
         self._tokens = tokens
+        names = {t.text for t in tokens if t.kind == "name"}
+        self._types = {name for name in names if _BUILTIN.match(name)}
         self._open = [_Scope("{")]
         self._visible: Counter[str] = Counter()
         self._parameters: set[str] = set()
@@ -50,7 +52,7 @@ class _Walk:
         if token.kind == "punctuation":
             self._bracket(token.text, self._text(n + 1))
         elif token.kind == "name":
-            if _declares(self._tokens, n):
+            if self._declares(n):
                 if token.text not in self._open[-1].names:
                     self._open[-1].names.add(token.text)
                     self._visible[token.text] += 1
@@ -99,14 +101,14 @@ class _Walk:
     def _text(self, n: int) -> str:
         return self._tokens[n].text if n < len(self._tokens) else ""
 
-
-def _declares(tokens: Sequence[Token], n: int) -> bool:
-    """Whether the name is declared here with a built-in type: ``float* out,``, ``const int i =``."""
-    if _BUILTIN.match(tokens[n].text) or tokens[n].text in _BETWEEN:
-        return False
-    if n + 1 >= len(tokens) or tokens[n + 1].text not in _AFTER:
-        return False
-    before = n - 1
-    while before >= 0 and tokens[before].text in _BETWEEN:
-        before -= 1
-    return before >= 0 and tokens[before].kind == "name" and _BUILTIN.match(tokens[before].text) is not None
+    def _declares(self, n: int) -> bool:
+        """Whether the name is declared here with a built-in type: ``float* out,``, ``const int i =``."""
+        tokens = self._tokens
+        if n + 1 >= len(tokens) or tokens[n + 1].text not in _AFTER:
+            return False
+        if tokens[n].text in self._types or tokens[n].text in _BETWEEN:
+            return False
+        before = n - 1
+        while before >= 0 and tokens[before].text in _BETWEEN:
+            before -= 1
+        return before >= 0 and tokens[before].text in self._types

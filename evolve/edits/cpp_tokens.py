@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 _TOKEN = re.compile(
     r"""
-    (?P<space>(?:\s|\\\n)+)
-  | (?P<line_comment>//(?:\\\n|[^\n])*)
-  | (?P<comment>/\*)
+    (?:[ \t]|\\\n)*
+    (?:
+    (?P<space>\s+|\Z)
   | (?P<raw>(?:u8|[uUL])?R"(?P<delimiter>[^()\s\\"]{0,16})\()
   | (?P<string>(?:u8|[uUL])?"(?:\\.|[^"\\\n])*"|(?:u8|[uUL])?'(?:\\.|[^'\\\n])+')
-  | (?P<number>\.?\d(?:[eEpP][+-]|'(?=\w)|[\w.])*)
   | (?P<name>[^\W\d]\w*)
+  | (?P<number>\.?\d(?:[eEpP][+-]|'(?=\w)|[\w.])*)
+  | (?P<line_comment>//(?:\\\n|[^\n])*)
+  | (?P<comment>/\*)
   | (?P<punctuation><<=|>>=|\.\.\.|->\*|<=>|::|->|\+\+|--|<<|>>|<=|>=|==|!=|&&|\|\||[-+*/%&|^]=|\#\#|\.\*|[^\w\s])
+    )
     """,
     re.VERBOSE | re.DOTALL,
 )
@@ -24,8 +27,7 @@ _DIRECTIVE = re.compile(r"[ \t]*#(?:\\\n|[^\n])*")
 _MEANINGFUL_COMMENT = re.compile(r"\b(?:tune|build-flags):")
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
+class Token(NamedTuple):
     """One token. ``kind``: name, number, string, raw, punctuation, directive, or comment: one that means something."""
 
     kind: str
@@ -34,32 +36,33 @@ class Token:
 
 def cpp_tokens(source: str) -> Iterator[Token]:
     """Tokens without layout; a directive is one token, and so is the line of a comment that means something."""
-    at, line_start = 0, True
-    while at < len(source):
+    at, line_start, length = 0, True, len(source)
+    while at < length:
         if line_start and (directive := _DIRECTIVE.match(source, at)):
             yield Token("directive", directive[0].strip())
             at = directive.end()
             continue
         match = _TOKEN.match(source, at)
         assert match is not None  # the last alternative takes any character
-        kind, end = str(match.lastgroup), _end(source, match)
+        kind = str(match.lastgroup)
+        start, at = match.start(kind), match.end()
         if kind == "space":
             line_start = line_start or "\n" in match[0]
-        elif kind in {"line_comment", "comment"}:
-            if _MEANINGFUL_COMMENT.search(source, at, end):
-                yield Token("comment", _line_of(source, at, end))
-        else:
-            line_start = False
-            yield Token(kind, source[at:end])
-        at = end
+            continue
+        if kind in {"line_comment", "comment"}:
+            at = at if kind == "line_comment" else _after(source, "*/", at)
+            if _MEANINGFUL_COMMENT.search(source, start, at):
+                yield Token("comment", _line_of(source, start, at))
+            continue
+        if kind == "raw":
+            at = _after(source, f'){match["delimiter"]}"', at)
+        line_start = False
+        yield Token(kind, source[start:at])
 
 
-def _end(source: str, match: re.Match[str]) -> int:
+def _after(source: str, closing: str, at: int) -> int:
     """Where a token ends; one that is never closed takes all that is left."""
-    if match.lastgroup not in {"comment", "raw"}:
-        return match.end()
-    closing = "*/" if match.lastgroup == "comment" else f'){match["delimiter"]}"'
-    found = source.find(closing, match.end())
+    found = source.find(closing, at)
     return len(source) if found < 0 else found + len(closing)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 
 _BACKTICKS = re.compile(r"`+")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 _SHORTEST = 3
 
 
@@ -36,5 +37,4 @@ def _longest_run(text: str) -> int:
 
 def _printable(text: str) -> str:
     """Without control characters, which hide what is there; line ends as line feeds."""
-    lines = text.replace("\r\n", "\n").replace("\r", "\n")
-    return "".join(c if c in "\n\t" or (c >= " " and c != "\x7f") else "\N{REPLACEMENT CHARACTER}" for c in lines)
+    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text.replace("\r\n", "\n").replace("\r", "\n"))
