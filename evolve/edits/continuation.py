@@ -11,6 +11,8 @@ from evolve.llm.answer import Answer
 _LONGEST_OVERLAP = 2000
 _SHORTEST_OVERLAP = 12
 """Fewer equal characters may be chance."""
+_SHORTEST_LINE = 3
+"""A shorter beginning of a line may well be followed by the same again: ``/`` and ``/``."""
 
 
 def joined(first: Answer, more: Answer) -> Answer:
@@ -30,7 +32,7 @@ def _join(head: str, tail: str) -> str:
         return head + tail[overlap:]
     line = head[head.rfind("\n") + 1 :]
     first = tail.split("\n", 1)[0]
-    if line.strip() and first.strip().startswith(line.strip()):
+    if len(line.strip()) >= _SHORTEST_LINE and first.strip().startswith(line.strip()):
         return head[: len(head) - len(line)] + line[: len(line) - len(line.lstrip())] + tail.lstrip()
     return head + tail
 
@@ -47,7 +49,10 @@ def _is_inside_block(text: str) -> bool:
 
 
 def _without_new_fence(text: str) -> str:
+    """Without a fence that opens the block anew; a bare one with no other after it closes the block instead."""
     blocks = code_blocks(text)
     if not blocks or text.split("\n")[: blocks[0].first_line] != [""] * blocks[0].first_line:
+        return text
+    if not (blocks[0].language or blocks[0].closed):
         return text
     return "\n".join(text.split("\n")[blocks[0].first_line + 1 :])

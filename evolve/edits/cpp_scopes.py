@@ -15,6 +15,7 @@ _BUILTIN = re.compile(
 )
 _BETWEEN = frozenset({"*", "&", "const", "__restrict__", "__restrict", "restrict", "volatile", "&&"})
 _AFTER = frozenset({"=", ";", ",", ")", "[", "{", ":"})
+_BRACKETS = frozenset("{}();")
 
 
 def scoped_names(tokens: Sequence[Token]) -> set[str]:
@@ -22,10 +23,34 @@ def scoped_names(tokens: Sequence[Token]) -> set[str]:
 
     Scopes are read conservatively: where in doubt one has ended, and a use after it speaks against the name.
     """
-    walk = _Walk(tokens)
-    for n in range(len(tokens)):
-        walk.step(n)
-    return walk.declared - walk.escaped
+    declarations = _declarations(tokens)
+    declared = {tokens[n].text for n in declarations if not _BUILTIN.match(tokens[n].text)}
+    scopes = _Scopes()
+    escaped = set()
+    for n, token in enumerate(tokens):
+        if token.text in _BRACKETS:
+            scopes.bracket(token.text, tokens[n + 1].text if n + 1 < len(tokens) else "")
+        elif token.text in declared and token.kind == "name":
+            if n in declarations:
+                scopes.declare(token.text)
+            elif not scopes.sees(token.text):
+                escaped.add(token.text)
+    return declared - escaped
+
+
+def _declarations(tokens: Sequence[Token]) -> set[int]:
+    """Where names are declared with a built-in type: ``float* out,``, ``const int i =``."""
+    types = {text for text in {t.text for t in tokens if t.kind == "name"} if _BUILTIN.match(text)}
+    found = set()
+    for n, token in enumerate(tokens):
+        if token.text not in types:
+            continue
+        at = n + 1
+        while at < len(tokens) and tokens[at].text in _BETWEEN:
+            at += 1
+        if at + 1 < len(tokens) and tokens[at].kind == "name" and tokens[at + 1].text in _AFTER:
+            found.add(at)
+    return found
 
 
 @dataclass
@@ -35,32 +60,25 @@ class _Scope:
     names: set[str] = field(default_factory=set)
 
 
-class _Walk:
-    def __init__(self, tokens: Sequence[Token]) -> None:
-        self._tokens = tokens
-        names = {t.text for t in tokens if t.kind == "name"}
-        self._types = {name for name in names if _BUILTIN.match(name)}
+class _Scopes:
+    """The scopes that are open at a place."""
+
+    def __init__(self) -> None:
         self._open = [_Scope("{")]
         self._visible: Counter[str] = Counter()
         self._parameters: set[str] = set()
         """Declared in the parenthesis that was just closed, for the block that begins next."""
-        self.declared: set[str] = set()
-        self.escaped: set[str] = set()
 
-    def step(self, n: int) -> None:
-        token = self._tokens[n]
-        if token.kind == "punctuation":
-            self._bracket(token.text, self._text(n + 1))
-        elif token.kind == "name":
-            if self._declares(n):
-                if token.text not in self._open[-1].names:
-                    self._open[-1].names.add(token.text)
-                    self._visible[token.text] += 1
-                self.declared.add(token.text)
-            elif not self._visible[token.text]:
-                self.escaped.add(token.text)
+    def declare(self, name: str) -> None:
+        names = self._open[-1].names
+        if name not in names:
+            names.add(name)
+            self._visible[name] += 1
 
-    def _bracket(self, text: str, after: str) -> None:
+    def sees(self, name: str) -> bool:
+        return self._visible[name] > 0
+
+    def bracket(self, text: str, after: str) -> None:
         if text == "{":
             self._enter("{", self._parameters)
             self._parameters = set()
@@ -75,7 +93,7 @@ class _Walk:
         elif text == "}":
             self._close("{")
             self._end_statement()
-        elif text == ";":
+        else:
             self._end_statement()
 
     def _enter(self, kind: str, names: set[str]) -> None:
@@ -97,18 +115,3 @@ class _Walk:
     def _end_statement(self) -> None:
         while self._open[-1].kind == "statement":
             self._leave()
-
-    def _text(self, n: int) -> str:
-        return self._tokens[n].text if n < len(self._tokens) else ""
-
-    def _declares(self, n: int) -> bool:
-        """Whether the name is declared here with a built-in type: ``float* out,``, ``const int i =``."""
-        tokens = self._tokens
-        if n + 1 >= len(tokens) or tokens[n + 1].text not in _AFTER:
-            return False
-        if tokens[n].text in self._types or tokens[n].text in _BETWEEN:
-            return False
-        before = n - 1
-        while before >= 0 and tokens[before].text in _BETWEEN:
-            before -= 1
-        return before >= 0 and tokens[before].text in self._types

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
 
@@ -19,8 +18,12 @@ class Clock(Protocol):
         """Wait."""
         ...
 
-    def timeout(self, seconds: float) -> AbstractAsyncContextManager[object]:
+    def timeout(self, seconds: float) -> asyncio.Timeout:
         """A context that raises :class:`TimeoutError` when it takes longer."""
+        ...
+
+    def postpone(self, timeout: asyncio.Timeout, seconds: float) -> None:
+        """Give a running timeout so long from now."""
         ...
 
 
@@ -35,6 +38,10 @@ class SystemClock:
         """See :class:`Clock`."""
         await asyncio.sleep(seconds)
 
-    def timeout(self, seconds: float) -> AbstractAsyncContextManager[object]:
+    def timeout(self, seconds: float) -> asyncio.Timeout:
         """See :class:`Clock`."""
         return asyncio.timeout(seconds)
+
+    def postpone(self, timeout: asyncio.Timeout, seconds: float) -> None:
+        """See :class:`Clock`."""
+        timeout.reschedule(asyncio.get_running_loop().time() + seconds)

@@ -5,7 +5,7 @@ The SDKs do the HTTP; decoding here costs a quarter of their typed streams per t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 _MOST_BUFFERED = 16 << 20
 
@@ -14,8 +14,7 @@ class MalformedStreamError(Exception):
     """The bytes are not the stream that was promised."""
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(NamedTuple):
     """One event; ``name`` is empty where the server sent none."""
 
     name: str
@@ -46,17 +45,16 @@ class SseDecoder:
             lines = [line.decode("utf-8") for line in buffer[:cut].splitlines()]
         except UnicodeDecodeError:
             raise MalformedStreamError("not UTF-8") from None
-        return [event for line in lines if (event := self._line(line)) is not None]
-
-    def _line(self, line: str) -> Event | None:
-        if not line:
-            event = Event(self._name, "\n".join(self._data)) if self._data else None
-            self._name, self._data = "", []
-            return event
-        field, _, value = line.partition(":")
-        value = value.removeprefix(" ")
-        if field == "data":
-            self._data.append(value)
-        elif field == "event":
-            self._name = value
-        return None
+        events = []
+        for line in lines:
+            if line.startswith("data:"):
+                self._data.append(line[5:].removeprefix(" "))
+            elif not line:
+                if self._data:
+                    events.append(Event(self._name, "\n".join(self._data)))
+                self._name, self._data = "", []
+            elif line.startswith("event:"):
+                self._name = line[6:].removeprefix(" ")
+            elif line == "data":
+                self._data.append("")
+        return events

@@ -16,6 +16,8 @@ from evolve.llm.sdk import HttpReply, Sdk, SdkErrors
 from evolve.llm.sse import MalformedStreamError, SseDecoder
 from evolve.llm.wire import Wire, mapping, parse_object
 
+_PART_OF_PATIENCE = 0.1
+
 
 @dataclass(frozen=True)
 class Deadlines:
@@ -98,20 +100,22 @@ async def _read_stream(
     pieces: AsyncIterator[bytes], wire: Wire, draft: Draft, deadlines: Deadlines, clock: Clock
 ) -> Failure | None:
     decoder = SseDecoder()
-    patience = deadlines.first_byte_s
-    while True:
-        try:
-            async with clock.timeout(patience):
-                piece = await anext(pieces, None)
-        except TimeoutError:
-            return Failure(FailureKind.SILENCE, Scope.RETRY, f"the stream was silent for {patience:.0f} s")
-        if piece is None:
-            return None
-        patience = deadlines.silence_s
-        for event in decoder.feed(piece):
-            wire.absorb(draft, event)
-        if draft.failure is not None:
-            return draft.failure
+    patience, since = deadlines.first_byte_s, clock.now()
+    try:
+        async with clock.timeout(patience) as limit:
+            async for piece in pieces:
+                now = clock.now()
+                # Pieces come by the hundred: the timeout is moved only when a good part of it has passed.
+                if patience != deadlines.silence_s or now - since > patience * _PART_OF_PATIENCE:
+                    patience, since = deadlines.silence_s, now
+                    clock.postpone(limit, patience)
+                for event in decoder.feed(piece):
+                    wire.absorb(draft, event)
+                if draft.failure is not None:
+                    return draft.failure
+    except TimeoutError:
+        return Failure(FailureKind.SILENCE, Scope.RETRY, f"the stream was silent for {patience:.0f} s")
+    return None
 
 
 def _refusal(error: Any) -> Refusal:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from contextlib import AbstractAsyncContextManager
 
 
 class FastClock:
@@ -24,6 +23,10 @@ class FastClock:
         self.slept.append(seconds)
         await asyncio.sleep(seconds / self._factor)
 
-    def timeout(self, seconds: float) -> AbstractAsyncContextManager[object]:
+    def timeout(self, seconds: float) -> asyncio.Timeout:
         """A deadline in this clock's seconds."""
         return asyncio.timeout(seconds / self._factor)
+
+    def postpone(self, timeout: asyncio.Timeout, seconds: float) -> None:
+        """So many of this clock's seconds from now."""
+        timeout.reschedule(asyncio.get_running_loop().time() + seconds / self._factor)

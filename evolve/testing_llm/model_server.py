@@ -19,6 +19,8 @@ _PATHS: dict[str, WireName] = {
     "/v1/responses": "responses",
     "/v1/messages": "anthropic",
 }
+_BACKLOG = 1024
+"""Connections that may wait to be accepted; beyond it the kernel drops them, and they try again after a second."""
 _PAGE = "<html><head><title>502 Bad Gateway</title></head><body><center><h1>nginx</h1></center></body></html>"
 
 
@@ -65,7 +67,7 @@ class ModelServer:
         return self._manners.key
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._connected, "127.0.0.1", 0)
+        self._server = await asyncio.start_server(self._connected, "127.0.0.1", 0, backlog=_BACKLOG)
         host, port = self._server.sockets[0].getsockname()[:2]
         self.url = f"http://{host}:{port}"
         return self

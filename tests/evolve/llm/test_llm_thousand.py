@@ -20,7 +20,7 @@ FAULTS = [
     Fault.NOTHING, Fault.RESET, Fault.ERROR_EVENT, Fault.CUT, Fault.SILENCE,
 ]  # fmt: skip
 # On the fast clock, 300 seconds to one of the wall's: generous enough that a busy machine is no fault of its own.
-PATIENCE = {"attempts": 12, "call_s": 50_000, "first_byte_s": 5000, "silence_s": 900, "backoff_most_s": 20}
+PATIENCE = {"attempts": 12, "call_s": 200_000, "first_byte_s": 20_000, "silence_s": 1500, "backoff_most_s": 20}
 
 
 def _faulty(rng: random.Random):
