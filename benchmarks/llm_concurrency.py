@@ -22,6 +22,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -57,6 +58,7 @@ from evolve.testing_llm.replies import Asked, Reply
 
 TASK = load_task(Path(__file__).parents[1] / "tasks" / "q4_matvec_cpu")
 SEED = (TASK.folder / TASK.seed_program).read_text()
+ROUNDS = 5
 KEY = "sk-benchmark-0123456789"
 MODELS = (ModelSettings(name="first/m"), ModelSettings(name="second/m"))
 _TALK = "The loop is limited by loads, so I use the loaded piece of x for more rows. " * 16
@@ -111,9 +113,9 @@ def _settings(url: str, in_flight: int) -> LlmSettings:
     )
 
 
-async def _timed(work: Callable[[int], Awaitable[None]], count: int, in_flight: int) -> Cost:
-    """``count`` pieces of work, at most ``in_flight`` at once."""
-    numbers = iter(range(count))
+async def _timed(work: Callable[[int], Awaitable[None]], which: range, in_flight: int) -> Cost:
+    """Numbered pieces of work, at most ``in_flight`` at once."""
+    numbers = iter(which)
 
     async def worker() -> None:
         for number in numbers:
@@ -121,7 +123,7 @@ async def _timed(work: Callable[[int], Awaitable[None]], count: int, in_flight: 
 
     began, cpu = time.perf_counter(), time.process_time()
     await asyncio.gather(*(worker() for _ in range(in_flight)))
-    return Cost(1e3 * (time.process_time() - cpu) / count, time.perf_counter() - began)
+    return Cost(1e3 * (time.process_time() - cpu) / len(which), time.perf_counter() - began)
 
 
 class Proposals:
@@ -159,12 +161,10 @@ class Proposals:
         return lambda turns, key: self.ensemble.ask(arm, Question(system, turns), key)
 
 
-async def _measure(url: str, count: int, in_flight: int) -> tuple[Cost, Cost, int]:
+async def _measure(url: str, count: int, in_flight: int) -> tuple[list[Cost], list[Cost], int]:
+    """Both ways in turn, so that whatever else the machine does falls on both."""
     settings = _settings(url, in_flight)
     proposals = Proposals(settings)
-    await _timed(proposals.propose, 4, 2)  # imports and connections
-    proposals.most = 0
-    whole = await _timed(lambda n: proposals.propose(n + 10), count, in_flight)
     bodies = [_body(proposals, n) for n in range(2)]
     sdks = [connect(endpoint(settings, ModelName.parse(m.name), {"K": KEY})) for m in MODELS]
 
@@ -173,8 +173,14 @@ async def _measure(url: str, count: int, in_flight: int) -> tuple[Cost, Cost, in
             async for _ in reply.iter_bytes():
                 pass
 
-    await _timed(bare, 4, 2)
-    alone = await _timed(bare, count, in_flight)
+    await _timed(proposals.propose, range(in_flight), in_flight)  # imports and connections
+    await _timed(bare, range(in_flight), in_flight)
+    proposals.most = 0
+    whole, alone = [], []
+    for turn in range(ROUNDS):
+        first = in_flight + turn * count
+        whole.append(await _timed(proposals.propose, range(first, first + count), in_flight))
+        alone.append(await _timed(bare, range(count), in_flight))
     for sdk in sdks:
         await sdk.close()
     await proposals.client.close()
@@ -203,22 +209,35 @@ def main() -> None:
         server.start()
         stack.callback(server.join)
         stack.callback(ours.send, "end")
-        whole, alone, most = asyncio.run(_measure(ours.recv(), arguments.proposals, arguments.in_flight))
-    own = whole.cpu_ms - alone.cpu_ms
+        share = arguments.proposals // ROUNDS
+        whole, alone, most = asyncio.run(_measure(ours.recv(), share, arguments.in_flight))
+    figures = _figures(whole, alone)
+    wall_s = sum(cost.wall_s for cost in whole)
     peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(f"{arguments.proposals} proposals, at most {most} in flight, {whole.wall_s:.1f} s")
-    print(f"CPU per proposal: {whole.cpu_ms:.2f} ms; SDKs and HTTP alone {alone.cpu_ms:.2f} ms; own {own:.2f} ms")
+    print(f"{share * ROUNDS} proposals, at most {most} in flight, {wall_s:.1f} s")
+    for name, (low, middle, high) in figures.items():
+        print(f"CPU per proposal, {name:13} median {middle:6.2f} ms   ({low:.2f} to {high:.2f} over {ROUNDS} rounds)")
     print(f"peak memory {peak_mib:.0f} MiB")
     if arguments.output:
         facts = {
-            "proposals": arguments.proposals,
+            "proposals": share * ROUNDS,
             "in_flight": most,
             "answer_characters": len(ANSWER),
-            "cpu_ms_per_proposal": {"whole": whole.cpu_ms, "sdk_and_http": alone.cpu_ms, "own": own},
-            "wall_s": whole.wall_s,
+            "cpu_ms_per_proposal": {name: {"median": m, "range": [lo, hi]} for name, (lo, m, hi) in figures.items()},
+            "wall_s": wall_s,
             "peak_mib": peak_mib,
         }
         write_record(arguments.output, "llm_concurrency", facts)
+
+
+def _figures(whole: list[Cost], alone: list[Cost]) -> dict[str, tuple[float, float, float]]:
+    """Lowest, median and highest over the rounds; each round's own share is its difference."""
+    columns = {
+        "whole": [w.cpu_ms for w in whole],
+        "SDKs and HTTP": [a.cpu_ms for a in alone],
+        "own": [w.cpu_ms - a.cpu_ms for w, a in zip(whole, alone, strict=True)],
+    }
+    return {name: (min(values), median(values), max(values)) for name, values in columns.items()}
 
 
 if __name__ == "__main__":

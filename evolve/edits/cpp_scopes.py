@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from evolve.edits.cpp_tokens import Token
+from evolve.edits.cpp_tokens import Tokens
 
 _BUILTIN = re.compile(
     r"(?:auto|bool|char|short|int|long|unsigned|signed|float|double|size_t|ptrdiff_t|u?int(?:8|16|32|64)_t|_Float16"
@@ -18,37 +17,42 @@ _AFTER = frozenset({"=", ";", ",", ")", "[", "{", ":"})
 _BRACKETS = frozenset("{}();")
 
 
-def scoped_names(tokens: Sequence[Token]) -> set[str]:
+def scoped_names(tokens: Tokens) -> set[str]:
     """Names declared with a built-in type and never used out of the declaration's scope.
 
     Scopes are read conservatively: where in doubt one has ended, and a use after it speaks against the name.
     """
+    texts = tokens.texts
     declarations = _declarations(tokens)
-    declared = {tokens[n].text for n in declarations if not _BUILTIN.match(tokens[n].text)}
+    declared = {texts[n] for n in declarations}
+    relevant = declared | _BRACKETS
     scopes = _Scopes()
     escaped = set()
-    for n, token in enumerate(tokens):
-        if token.text in _BRACKETS:
-            scopes.bracket(token.text, tokens[n + 1].text if n + 1 < len(tokens) else "")
-        elif token.text in declared and token.kind == "name":
-            if n in declarations:
-                scopes.declare(token.text)
-            elif not scopes.sees(token.text):
-                escaped.add(token.text)
+    for n, text in enumerate(texts):
+        if text not in relevant:
+            continue
+        if text in _BRACKETS:
+            scopes.bracket(text, texts[n + 1] if n + 1 < len(texts) else "")
+        elif n in declarations:
+            scopes.declare(text)
+        elif not scopes.sees(text):
+            escaped.add(text)
     return declared - escaped
 
 
-def _declarations(tokens: Sequence[Token]) -> set[int]:
+def _declarations(tokens: Tokens) -> set[int]:
     """Where names are declared with a built-in type: ``float* out,``, ``const int i =``."""
-    types = {text for text in {t.text for t in tokens if t.kind == "name"} if _BUILTIN.match(text)}
+    texts, kinds = tokens.texts, tokens.kinds
+    types = {text for text, kind in kinds.items() if kind == "name" and _BUILTIN.match(text)}
     found = set()
-    for n, token in enumerate(tokens):
-        if token.text not in types:
+    for n, text in enumerate(texts):
+        if text not in types:
             continue
         at = n + 1
-        while at < len(tokens) and tokens[at].text in _BETWEEN:
+        while at < len(texts) and texts[at] in _BETWEEN:
             at += 1
-        if at + 1 < len(tokens) and tokens[at].kind == "name" and tokens[at + 1].text in _AFTER:
+        named = at + 1 < len(texts) and kinds[texts[at]] == "name" and texts[at] not in types
+        if named and texts[at + 1] in _AFTER:
             found.add(at)
     return found
 

@@ -3,53 +3,46 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from dataclasses import dataclass
 
 _TOKEN = re.compile(
     r"""
-    (?P<common_name>(?![RuUL])[^\W\d]\w*)
-  | (?P<common_punctuation>[(){}\[\];,=*.])(?![=*.\d])
-  | (?P<directive>^[ \t]*\#(?:\\\n|[^\n])*)
-  | (?P<space>(?:\s|\\\n)+)
-  | (?P<raw>(?:u8|[uUL])?R"(?P<delimiter>[^()\s\\"]{0,16})\((?s:.*?\)(?P=delimiter)"|.*\Z))
-  | (?P<string>(?:u8|[uUL])?"(?:\\(?s:.)|[^"\\\n])*"|(?:u8|[uUL])?'(?:\\(?s:.)|[^'\\\n])+')
-  | (?P<name>[^\W\d]\w*)
-  | (?P<number>\.?\d(?:[eEpP][+-]|'(?=\w)|[\w.])*)
-  | (?P<remark>//(?:\\\n|[^\n])*|/\*(?s:.*?\*/|.*\Z))
-  | (?P<punctuation><<=|>>=|\.\.\.|->\*|<=>|::|->|\+\+|--|<<|>>|<=|>=|==|!=|&&|\|\||[-+*/%&|^]=|\#\#|\.\*|[^\w\s])
+    (?![RuUL])[^\W\d]\w*                                            # most names
+  | [(){}\[\];,=*.](?![=*.\d])                                      # most punctuation
+  | ^[ \t]*\#(?:\\\n|[^\n])*                                        # a directive, to the end of its line
+  | (?:\s|\\\n)+
+  | (?:u8|[uUL])?"(?:\\(?s:.)|[^"\\\n])*"
+  | (?:u8|[uUL])?'(?:\\(?s:.)|[^'\\\n])+'
+  | [^\W\d]\w*
+  | \.?\d(?:[eEpP][+-]|'(?=\w)|[\w.])*                              # a number, as the preprocessor sees it
+  | //(?:\\\n|[^\n])*
+  | /\*(?s:.*?\*/|.*\Z)                                             # never closed, a comment takes all that is left
+  | <<=|>>=|\.\.\.|->\*|<=>|::|->|\+\+|--|<<|>>|<=|>=|==|!=|&&|\|\||[-+*/%&|^]=|\#\#|\.\*|[^\w\s]
     """,
     re.VERBOSE | re.MULTILINE,
 )
-"""What is never closed takes all that is left: looking for its end again and again would take long."""
-_KINDS = {"common_name": "name", "common_punctuation": "punctuation"}
-"""The first two alternatives are only there to find most tokens early."""
-_MEANINGFUL = re.compile(r"\b(?:tune|build-flags):")
+_KINDS = (
+    ("directive", re.compile(r"[ \t]*#.")),
+    ("name", re.compile(r"[^\W\d]\w*\Z")),
+    ("number", re.compile(r"\.?\d")),
+    ("string", re.compile(r".*[\"']\Z", re.DOTALL)),
+)
 
 
-class Token(NamedTuple):
-    """One token. ``kind``: name, number, string, raw, punctuation, directive, or remark: a comment with a meaning."""
+@dataclass(frozen=True)
+class Tokens:
+    """A source's tokens in order, comments left out."""
 
-    kind: str
-    text: str
-
-
-def cpp_tokens(source: str) -> list[Token]:
-    """Tokens without layout; a directive is one token, and so is the line of a comment that means something."""
-    tokens = []
-    for match in _TOKEN.finditer(source):
-        kind = str(match.lastgroup)
-        if kind == "space":
-            continue
-        text = match.group()
-        if kind == "remark":
-            if _MEANINGFUL.search(text):
-                tokens.append(Token("remark", _line_of(source, match.start(), match.end())))
-        else:
-            tokens.append(Token(_KINDS.get(kind, kind), text))
-    return tokens
+    texts: list[str]
+    kinds: dict[str, str]
+    """Text -> directive, name, number, string or punctuation."""
 
 
-def _line_of(source: str, start: int, end: int) -> str:
-    first = source.rfind("\n", 0, start) + 1
-    last = source.find("\n", end)
-    return source[first : last if last >= 0 else len(source)].strip()
+def cpp_tokens(source: str) -> Tokens:
+    """Take a source apart. It must hold no raw string: those are not recognised."""
+    texts = [t for t in _TOKEN.findall(source) if not t.isspace() and t[:2] not in {"//", "/*"}]
+    return Tokens(texts, {text: _kind(text) for text in set(texts)})
+
+
+def _kind(text: str) -> str:
+    return next((kind for kind, pattern in _KINDS if pattern.match(text)), "punctuation")

@@ -30,10 +30,10 @@ def find(lines: Sequence[str], search: Sequence[str]) -> list[Match]:
         lines: the program's.
         search: not empty, without blank lines at its ends.
     """
-    exact = _windows(lines, search, str.__eq__)
+    exact = _windows(lines, search)
     if exact:
         return [_match(n, search, list) for n in exact]
-    trimmed = _windows(lines, search, lambda a, b: a.rstrip() == b.rstrip())
+    trimmed = _windows(_trimmed(lines), _trimmed(search))
     if trimmed:
         return [_match(n, search, list, Tolerance.LINE_ENDS) for n in trimmed]
     shifted = _shifted(lines, search)
@@ -54,13 +54,14 @@ def closest(lines: Sequence[str], search: Sequence[str], context: int = 3) -> st
     return "\n".join(lines[max(0, best - context) : best + size + context])
 
 
-def _windows(lines: Sequence[str], search: Sequence[str], same: Callable[[str, str], bool]) -> list[int]:
-    size = len(search)
-    return [
-        start
-        for start in range(len(lines) - size + 1)
-        if all(same(line, wanted) for line, wanted in zip(lines[start : start + size], search, strict=True))
-    ]
+def _windows(lines: Sequence[str], search: Sequence[str]) -> list[int]:
+    size, first, wanted = len(search), search[0], list(search)
+    starts = (n for n, line in enumerate(lines) if line == first)
+    return [n for n in starts if list(lines[n : n + size]) == wanted]
+
+
+def _trimmed(lines: Sequence[str]) -> list[str]:
+    return [line.rstrip() for line in lines]
 
 
 def _match(
@@ -111,7 +112,7 @@ def _detabbed(lines: Sequence[str], search: Sequence[str]) -> list[Match]:
         return []
     for width in _TAB_WIDTHS:
         spaced = [_spaced(line, width) for line in search]
-        exact = _windows(lines, spaced, lambda a, b: a.rstrip() == b.rstrip())
+        exact = _windows(_trimmed(lines), _trimmed(spaced))
         found = [_match(n, search, list) for n in exact] or _shifted(lines, spaced)
         if found:
             return [_after_spacing(match, width) for match in found]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -47,14 +46,13 @@ class Ensemble:
             UsageError: no model of the configuration may be used with these operators.
         """
         operators = tuple(operators)
-        allowed = _arms(self._models.values(), operators)
+        allowed = _arms(self._models, operators)
         if not allowed:
             raise UsageError(f"llm.models: no model may be used for {', '.join(operators)}; see their 'operators'")
-        well = set(self._breakers.available())
+        well = self._breakers.available()
+        arms = [arm for arm in allowed if arm.model in well]
         # Rather another model than its configuration wants for the operator, than none.
-        arms = [arm for arm in allowed if arm.model in well] or _arms(
-            (m for name, m in self._models.items() if name in well), operators, strict=False
-        )
+        arms = arms or [Arm(operator, model) for model in well for operator in operators]
         arm = self._policy.choose(arms, rng)
         self._breakers.chosen(arm.model)
         return arm
@@ -94,19 +92,18 @@ def make_policy(settings: LlmSettings, operators: Mapping[str, float]) -> ArmPol
         settings: the ``[llm]`` section.
         operators: every operator with its weight.
     """
-    weights: dict[Arm, float] = defaultdict(float)
-    for model in settings.models:
-        for arm in _arms([model], operators):
-            weights[arm] = model.weight * operators[arm.operator]
+    models = {ModelName.parse(model.name): model for model in settings.models}
+    weights = {arm: models[arm.model].weight * operators[arm.operator] for arm in _arms(models, operators)}
     if settings.choose == "weights":
         return FixedWeights(weights)
     return GainPerCost(weights, settings.usd_per_device_hour / _SECONDS_PER_HOUR)
 
 
-def _arms(models: Iterable[ModelSettings], operators: Iterable[str], strict: bool = True) -> list[Arm]:
+def _arms(models: Mapping[ModelName, ModelSettings], operators: Iterable[str]) -> list[Arm]:
+    """Every operator with every model that is configured for it."""
     return [
-        Arm(operator, ModelName.parse(model.name))
-        for model in models
+        Arm(operator, name)
+        for name, model in models.items()
         for operator in operators
-        if not strict or not model.operators or operator in model.operators
+        if not model.operators or operator in model.operators
     ]

@@ -116,14 +116,14 @@ def test_different_cpp_programs_differ(one, other):
 @settings(max_examples=100)
 @given(st.randoms(use_true_random=False))
 def test_any_changed_token_makes_another_program(rng: random.Random):
-    tokens = [t for t in cpp_tokens(Q4) if t.kind in {"number", "punctuation"}]
-    token = rng.choice(tokens)
-    spots = [m.start() for m in re.finditer(re.escape(token.text), Q4)]
+    tokens = cpp_tokens(Q4)
+    token = rng.choice([text for text in tokens.texts if tokens.kinds[text] in {"number", "punctuation"}])
+    spots = [m.start() for m in re.finditer(re.escape(token), Q4)]
     at = rng.choice(spots)
     line = Q4[Q4.rfind("\n", 0, at) + 1 : Q4.find("\n", at)]
     if "//" in line:
         return
-    changed = Q4[:at] + ("7" if token.kind == "number" else "?") + Q4[at + len(token.text) :]
+    changed = Q4[:at] + ("7" if tokens.kinds[token] == "number" else "?") + Q4[at + len(token) :]
     assert same(Q4, changed) == (changed == Q4)
 
 
