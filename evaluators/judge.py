@@ -15,7 +15,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
-from evaluators.build import Builds, find_compiler
+from evaluators.build import Builds
+from evaluators.builders.cpp import find_compiler
 from evaluators.calibration import Bench, WorkloadCalibration, build_baselines
 from evaluators.ceilings import measure_ceilings
 from evaluators.client import SandboxMode
@@ -35,7 +36,15 @@ from evaluators.wire import Message, pack, read
 from evaluators.zygote.client import Zygote
 
 _PR_SET_PDEATHSIG = 1
-PRELOAD = ("numpy", "threadpoolctl", "evaluators.runner", "evaluators.builder")
+PRELOAD = (
+    "numpy",
+    "threadpoolctl",
+    "evaluators.runner",
+    "evaluators.builder",
+    "evaluators.builders.cpp",
+    "evaluators.programs.cpp",
+    "evaluators.programs.python",
+)
 ERROR_KINDS: dict[str, type[Exception]] = {
     "task": TaskError,
     "sandbox": SandboxError,
