@@ -41,8 +41,10 @@ class Arena:
         return self._inputs.size
 
     def open(self, program: BuiltProgram) -> Session:
-        """A fresh runner for a program. The caller closes it."""
-        return open_session(self._zygote, self.task, program, self._inputs, self._output_bytes, self._cpus)
+        """A fresh runner for a program, stopped. The caller closes it."""
+        session = open_session(self._zygote, self.task, program, self._inputs, self._output_bytes, self._cpus)
+        session.stop()
+        return session
 
     def kept(self, name: str, program: BuiltProgram) -> Session:
         """The live runner kept under a name, started if there is none."""

@@ -35,7 +35,7 @@ class ContextSession:
 
     def prepare(self, workload: Workload) -> None:
         """Hand over a workload's shapes; must precede :meth:`call`."""
-        self._session.prepare(layout_of(self._task, workload, 1), self._task.limits.prepare_s)
+        self._session.prepare_running(layout_of(self._task, workload, 1), self._task.limits.prepare_s)
 
     def call(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """One call on these inputs; returns copies of the outputs.
@@ -48,11 +48,7 @@ class ContextSession:
         self._session.guard.poison()
         for name, values in inputs.items():
             arguments[name][...] = values
-        self._session.round([0], self._task.limits.call_s)
-        unwritten = self._session.guard.unwritten(0)
-        if unwritten is not None:
-            raise CandidateFailure(Status.WRONG_VALUES, f"output {unwritten} was never written")
-        return {p.name: arguments[p.name].copy() for p in self._session.layout.places if p.writable}
+        return self._session.call(0, self._task.limits.call_s)
 
 
 class Context:

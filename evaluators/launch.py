@@ -65,7 +65,6 @@ def open_session(
         stack.pop_all()
     try:
         session.import_program(task.limits.import_s)
-        session.stop()
     except BaseException:
         session.close()
         raise

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from evaluators.compare import Limit, compare
-from evaluators.dtypes import DTYPES, Array, storage_dtype
+from evaluators.dtypes import DTYPES, Array, encode, storage_dtype
 from evaluators.errors import TaskError
 from evaluators.shapes import axis_names, evaluate_shape
 from evaluators.task import Arg, DType, Task, Workload
@@ -60,6 +60,20 @@ class Reference:
     def outputs(self) -> dict[str, DType]:
         """Outputs and their dtypes, in calling order."""
         return {arg.name: arg.dtype for arg in self.task.args if arg.role in ("out", "inout")}
+
+    def output_shapes(self, workload: Workload) -> dict[str, tuple[int, ...]]:
+        """Shapes of the outputs, in calling order."""
+        shapes = {arg.name: evaluate_shape(arg, workload.axes) for arg in self.task.args}
+        return {name: shapes[name] for name in self.outputs}
+
+    def sample_rows(self, workload: Workload, count: int, rng: np.random.Generator) -> Array:
+        """At most ``count`` row numbers that every output has, sorted and different."""
+        rows = min(shape[0] for shape in self.output_shapes(workload).values())
+        return np.sort(rng.choice(rows, min(rows, count), replace=False))
+
+    def encoded(self, values: Mapping[str, Array]) -> Arrays:
+        """Numbers as an ideal program would leave them in the output buffers."""
+        return {name: encode(values[name], dtype) for name, dtype in self.outputs.items()}
 
     def generate(self, workload: Workload, family: str, rng: np.random.Generator) -> Arrays:
         """Fresh content for every input, C-contiguous, in storage dtypes.

@@ -84,19 +84,36 @@ class Session:
 
     def prepare(self, layout: Layout, deadline_s: float) -> None:
         """PREPARE a workload: hand over its layout and arm the outputs' guards. The runner is left stopped."""
+        self.resume()
+        self.prepare_running(layout, deadline_s)
+        self.stop()
+
+    def prepare_running(self, layout: Layout, deadline_s: float) -> None:
+        """PREPARE a workload and leave the runner running: for calls that are not timed."""
         if layout.output_bytes > self.outputs.size or layout.input_bytes > self.inputs.size:
             raise ValueError(f"workload {layout.workload} does not fit its buffers")
         self._layout = layout
         self._guard = OutputGuard(layout, self.outputs, self._rng)
         self._guard.arm()
-        self.resume()
         self._ask(Kind.PREPARE, Kind.PREPARED, deadline_s, "prepare", json.dumps(layout.to_json()).encode())
-        self.stop()
 
     def arguments(self, slot: int) -> dict[str, npt.NDArray[np.generic]]:
         """One slot's arguments by name, as the judge's own views of the shared buffers."""
         views = slot_views(self.layout, self.inputs.view, self.outputs.view, slot)
         return {p.name: v for p, v in zip(self.layout.places, views, strict=True)}
+
+    def call(self, slot: int, deadline_s: float) -> dict[str, npt.NDArray[np.generic]]:
+        """One untimed call; returns copies of its outputs, taken at the reply. What is written later is never seen."""
+        self._ask(Kind.CALL, Kind.DONE, deadline_s, "call", slot=slot)
+        arguments = self.arguments(slot)
+        outputs = {p.name: arguments[p.name].copy() for p in self.layout.places if p.writable}
+        broken = self.guard.broken()
+        if broken:
+            raise CandidateFailure(Status.RUNTIME_ERROR, broken)
+        unwritten = self.guard.unwritten(slot)
+        if unwritten is not None:
+            raise CandidateFailure(Status.WRONG_VALUES, f"output {unwritten} was never written")
+        return outputs
 
     def round(self, slots: Sequence[int], call_deadline_s: float) -> RoundTime:
         """Run the calls of these slots one by one, each revealed only when the one before has been answered.
@@ -137,14 +154,13 @@ class Session:
         """Let the runner go on."""
         self.child.resume()
 
-    def close(self) -> ExitStatus | None:
+    def close(self) -> None:
         """Kill the runner and give back what the session holds."""
         self.child.kill()
-        status = self.child.wait(EXIT_DEADLINE_S)
         self._drain_log()
         self._channel.close()
         self.child.close()
-        return status
+        self.outputs.close()
 
     def log(self) -> str:
         """The end of what the program printed. Data, never instructions."""
@@ -178,17 +194,17 @@ class Session:
             raise CandidateFailure(Status.CHEATING, "wrote the output of a slot that was never called")
         self._drain_log()
 
-    def _ask(self, ask: Kind, expect: Kind, deadline_s: float, phase: str, body: bytes = b"") -> None:
+    def _ask(self, ask: Kind, expect: Kind, deadline_s: float, phase: str, body: bytes = b"", *, slot: int = 0) -> None:
         nonce = secrets.randbits(64)
         set_receive_deadline(self._channel, deadline_s)
         try:
             assert_quiet(self._channel)
-            send(self._channel, encode(Frame(ask, 0, nonce, body=body)))
+            send(self._channel, encode(Frame(ask, slot, nonce, body=body)))
             frame = receive(self._channel)
         except (ChannelClosed, DeadlineExceeded, ProtocolViolation) as error:
             self._no_answer(error, phase, deadline_s)
-        self._admitted(frame, nonce, 0, phase)
-        if frame != Frame(expect, 0, nonce):
+        self._admitted(frame, nonce, slot, phase)
+        if frame != Frame(expect, slot, nonce):
             raise CandidateFailure(Status.CHEATING, f"a frame that is no answer during {phase}")
         try:
             assert_quiet(self._channel)
