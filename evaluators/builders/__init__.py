@@ -14,7 +14,7 @@ from evaluators.task import Language
 __all__ = ["BuildRefused", "Builder", "builder_of", "module_of"]
 
 #: Languages whose source is what a runner imports.
-UNBUILT: frozenset[Language] = frozenset({"python"})
+UNBUILT: frozenset[Language] = frozenset({"python", "torch"})
 
 
 def module_of(language: str) -> str:
