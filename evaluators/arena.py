@@ -1,4 +1,4 @@
-"""One set of shared inputs and the runners that live on it: the candidate at hand and the baselines it is paired with."""
+"""One set of shared inputs and the runners that live on it: the candidate at hand and the baselines beside it."""
 
 from __future__ import annotations
 

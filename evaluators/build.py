@@ -50,7 +50,7 @@ class BuiltProgram:
 
 
 def lint(task: Task, source: str, language: Language, seed: str | None) -> tuple[str, ...]:
-    """What can be said without building; returns the compiler flags. Raises :class:`CandidateFailure` (``rejected``)."""
+    """What can be said without building: returns the compiler flags, or raises ``rejected``."""
     if language not in task.languages:
         allowed = ", ".join(task.languages)
         raise CandidateFailure(Status.REJECTED, f"language {language} is not among the task's: {allowed}")

@@ -1,7 +1,8 @@
 """The binary frames between the judge and a runner.
 
-Transport: an ``AF_UNIX``/``SOCK_SEQPACKET`` pair, so one packet is one frame: none can be split or glued. What a runner sends is data from an enemy: fixed header, capped length, no code-carrying format. A frame that is
-malformed, unexpected, early, late or repeated is a :class:`ProtocolViolation` and fails the candidate.
+Transport: an ``AF_UNIX``/``SOCK_SEQPACKET`` pair, so one packet is one frame: none can be split or glued. What a
+runner sends is data from an enemy: fixed header, capped length, no code-carrying format. A frame that is malformed,
+unexpected, early, late or repeated is a :class:`ProtocolViolation` and fails the candidate.
 
 Header, little-endian, 16 bytes: kind (u8), failure (u8), reserved (u16, zero), slot (u32), nonce (u64); then up to
 ``MAX_BODY`` bytes. Every request carries a fresh random nonce that the answer must repeat, so that no answer can be
@@ -15,7 +16,7 @@ import struct
 from dataclasses import dataclass
 from enum import IntEnum
 
-from evaluators.evaluation import Status
+from evaluators.status import Status
 
 HEADER = struct.Struct("<BBHIQ")
 MAX_BODY = 16 << 10

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from evaluators.task import DType
+if TYPE_CHECKING:  # runners load this module: keep pydantic out of them
+    from evaluators.task import DType
 
 Array = npt.NDArray[Any]
 Float64Array = npt.NDArray[np.float64]

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from evaluators.dtypes import storage_dtype
-from evaluators.task import DType, Role
+
+if TYPE_CHECKING:  # runners load this module: keep pydantic out of them
+    from evaluators.task import DType, Role
 
 ALIGNMENT = 64
 """Every argument starts on a multiple of this many bytes: part of the task contract."""

@@ -24,9 +24,9 @@ from evaluators.channel import (
     encode,
     receive,
 )
-from evaluators.evaluation import Status
 from evaluators.layout import Layout, slot_views
 from evaluators.programs import Admitted, Call, Program, load_program
+from evaluators.status import Status
 
 MESSAGE_CAP = 4000
 

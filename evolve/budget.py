@@ -30,11 +30,15 @@ class Charge:
         return Charge(*(getattr(self, f.name) - getattr(other, f.name) for f in fields(Charge)))
 
 
+NOTHING = Charge()
+"""No cost."""
+
+
 @dataclass(frozen=True)
 class Spent:
     """What a run has used up so far."""
 
-    charge: Charge = Charge()
+    charge: Charge = NOTHING
     seconds: float = 0.0
     """Active wall-clock time, summed over resumes."""
     since_best: int = 0
@@ -74,7 +78,7 @@ class Budget:
         self._clock = clock
         self._started = clock()
         self._open: dict[int, Charge] = {}
-        self._promised = Charge()
+        self._promised = NOTHING
         self._next = 0
 
     @property
@@ -135,7 +139,7 @@ class Budget:
         self._promised = self._promised + worst
         return Reservation(self._next, worst)
 
-    def settle(self, reservation: Reservation, actual: Charge = Charge()) -> None:
+    def settle(self, reservation: Reservation, actual: Charge = NOTHING) -> None:
         """The work ended (or was abandoned) and cost ``actual``: book it and take the promise back.
 
         Raises:
@@ -143,7 +147,7 @@ class Budget:
         """
         del self._open[reservation.number]
         # Summed anew rather than subtracted, so that rounding never leaves a residue behind.
-        self._promised = sum(self._open.values(), Charge())
+        self._promised = sum(self._open.values(), NOTHING)
         self._charge = self._charge + actual
 
     def book(self, actual: Charge) -> None:

@@ -10,16 +10,18 @@ import json
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Self
 from urllib.parse import urlsplit, urlunsplit
 
-from pydantic import BaseModel, NonNegativeFloat, ValidationError
+from pydantic import BaseModel, Field, FiniteFloat, ValidationError, model_validator
 
 from evaluators.client import SandboxMode
 from evaluators.errors import UsageError
 from evaluators.evaluation import Frozen
 from evolve.proposers.tuner import TunerSettings
 from evolve.settings import Caps, RunSettings, SearchSettings
+
+Weight = Annotated[FiniteFloat, Field(ge=0)]
 
 
 class JudgeConfig(Frozen):
@@ -41,8 +43,14 @@ class StoreConfig(Frozen):
 class ProposerWeights(Frozen):
     """Each proposer's share of the proposals; 0 leaves it out."""
 
-    tuner: NonNegativeFloat = 1.0
+    tuner: Weight = 1.0
     """Searches the tunable values of programs; needs no language model."""
+
+    @model_validator(mode="after")
+    def _somebody(self) -> Self:
+        if not any(self.model_dump().values()):
+            raise ValueError("at least one must be above 0")
+        return self
 
 
 class Config(Frozen):

@@ -1,6 +1,7 @@
 """Exceptions of the search. The user's own mistakes are an :class:`evaluators.errors.UsageError`: one line."""
 
-from evaluators.errors import UsageError
+from evaluators.errors import JudgeError, UsageError
+from evolve.types import StopReason
 
 
 class EvolveError(Exception):
@@ -17,3 +18,16 @@ class DatabaseVersionError(UsageError):
 
 class RunLockedError(UsageError):
     """Another process has this run open for writing."""
+
+
+class BudgetRefusedError(EvolveError):
+    """A piece of work was not started, or was broken off, because of a cap."""
+
+    def __init__(self, reason: StopReason) -> None:
+        """``reason`` is the cap."""
+        super().__init__(f"the cap on {reason.value} leaves no room")
+        self.reason = reason
+
+
+class JudgeUnavailableError(JudgeError):
+    """The judge could not be started anew: the run cannot go on."""

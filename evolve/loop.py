@@ -1,26 +1,37 @@
-"""The search loop: asynchronous, steady state, one process."""
+"""The search loop: asynchronous, steady state, one process.
+
+Nothing waits for a generation to end. Proposals, evaluations and one placement are in flight as tasks; whenever one of
+them ends, its result is taken in and whatever there is room for is launched. All state that matters is in the database
+before the next launch, so the loop can be broken off anywhere.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+import time
+from collections import deque
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
 
-from evaluators.client import Judge
-from evolve.observer import Observer
+from evolve.budget import Reservation
+from evolve.errors import BudgetRefusedError
+from evolve.judge_keeper import JudgeFactory, JudgeKeeper
+from evolve.judging import Judging
+from evolve.log_file import LogFile
+from evolve.observer import Observer, Observers, Progress
+from evolve.placing import Placer
+from evolve.proposing import Proposers, WeightedProposer
 from evolve.run import Run
-from evolve.types import Proposer, RunStatus, StopReason
+from evolve.tending import Tender
+from evolve.types import AddStatus, Program, ProgramState, Proposal, ProposeContext, RunStatus, StopReason
 
-JudgeFactory = Callable[[], Awaitable[Judge]]
-"""Starts a judge. Called again when one died."""
+__all__ = ["JudgeFactory", "Outcome", "WeightedProposer", "search"]
 
+HEARTBEAT_S = 1.0
 
-@dataclass(frozen=True)
-class WeightedProposer:
-    """A proposer and its share of the proposals."""
-
-    proposer: Proposer
-    weight: float = 1.0
+Task = asyncio.Task[Any]
 
 
 @dataclass(frozen=True)
@@ -44,11 +55,254 @@ async def search(
 ) -> Outcome:
     """Search until a cap is met, the proposers are exhausted, or ``stop`` is set.
 
-    New and resumed runs alike: what a crash left is finished first. On ``stop`` nothing more is launched, what the
-    judge has in hand is abandoned (it stays queued) and the run is ``interrupted``. The judge is closed at the end.
+    New and resumed runs alike: what a crash left is finished first. On ``stop``, and at the cap on wall-clock time,
+    nothing more is launched and what the judge has in hand is abandoned (it stays queued). The judge is closed at the
+    end.
 
     Raises:
         UsageError: the seed program does not pass, or the task's archive names a measure that is not there.
-        JudgeError: the judge cannot be started.
+        JudgeError: the judge cannot be started, or cannot go on.
     """
-    raise NotImplementedError
+    with LogFile(run.directory.log) as log:
+        everybody = Observers((log, *observers))
+        keeper = JudgeKeeper(start_judge)
+        chosen = Proposers(proposers, run.settings.search.seed)
+        loop = _Search(run, keeper, chosen, everybody, stop or asyncio.Event())
+        outcome = Outcome(RunStatus.FAILED, None, "it ended without a reason")
+        try:
+            outcome = await loop.run()
+        except asyncio.CancelledError:
+            outcome = Outcome(RunStatus.INTERRUPTED, None, "cancelled")
+            raise
+        except BaseException as error:
+            outcome = Outcome(RunStatus.FAILED, None, " ".join(str(error).split()) or type(error).__name__)
+            raise
+        finally:
+            await loop.end(outcome)
+        return outcome
+
+
+class _Search:
+    """One call of :func:`search`: the tasks in flight and the two short queues between them."""
+
+    def __init__(
+        self, run: Run, keeper: JudgeKeeper, proposers: Proposers, observer: Observers, stop: asyncio.Event
+    ) -> None:
+        self._run = run
+        self._keeper = keeper
+        self._proposers = proposers
+        self._observer = observer
+        self._stop = stop
+        self._judging = Judging(run, keeper, lambda text: observer.on_note("judge", text))
+        self._placer = Placer(run, self._judging, observer)
+        self._tender = Tender(run, self._judging, observer)
+        self._waiting: deque[Program] = deque()
+        self._judged: deque[Program] = deque()
+        self._tasks: dict[Task, Callable[[Task], None]] = {}
+        self._proposing = 0
+        self._evaluating = 0
+        self._placing = False
+        self._barren = 0
+        """Proposals in a row that brought nothing new."""
+        self._refused: StopReason | None = None
+        """The cap that last refused work, until something in flight ends and may leave room."""
+        self._held: list[Program] = []
+        """Judged programs whose placement a cap refused."""
+        self._tending_held = False
+        self._beat_at = 0.0
+
+    async def run(self) -> Outcome:
+        """Search to the end."""
+        self._run.set_status(RunStatus.RUNNING)
+        self._observer.on_status(RunStatus.RUNNING, "")
+        stopped = asyncio.create_task(self._stop.wait())
+        try:
+            self._start(self._keeper.open(), asyncio.Task.result)
+            while self._tasks and not self._over():
+                await self._wait(stopped)
+                self._collect()
+            self._recover()
+            while not self._over():
+                self._launch()
+                if not self._tasks:
+                    break
+                await self._wait(stopped)
+                self._collect()
+        finally:
+            stopped.cancel()
+        return self._outcome()
+
+    async def end(self, outcome: Outcome) -> None:
+        """Abandon what is in flight, end the judge, and record how the search ended."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        try:
+            if tasks:
+                await asyncio.wait(tasks)
+            for task in tasks:
+                if not task.cancelled() and task.exception() is not None:
+                    self._observer.on_note("error", f"while ending: {task.exception()}")
+        finally:
+            await self._keeper.close()
+        self._run.set_status(outcome.status, outcome.text)
+        self._observer.on_status(outcome.status, outcome.text)
+
+    def _recover(self) -> None:
+        """Take up what is unfinished, tell proposers what they knew, and begin a new run with its seed."""
+        if self._run.next_number > 1:
+            self._proposers.replay(self._run.storage)
+        for program in self._run.storage.unfinished():
+            if program.state is ProgramState.JUDGED:
+                self._judged.append(program)
+            elif program.duplicate_of is not None:
+                self._run.requeue_twin(program)
+            else:
+                self._waiting.append(program)
+        if self._run.next_number == 1:
+            seed = self._run.add_seed()
+            if isinstance(seed, StopReason):
+                self._refused = seed
+            else:
+                self._queue(seed)
+
+    def _launch(self) -> None:
+        """Start everything there is room for: placements first, then evaluations, then proposals."""
+        if not self._placing:
+            if not self._tending_held and self._tender.due():
+                self._placing = True
+                self._start(self._tender.tend(), self._tended)
+            elif self._judged:
+                self._placing = True
+                program = self._judged.popleft()
+                self._start(self._placer.place(program), partial(self._placed, program))
+        while self._waiting and self._evaluating < self._run.settings.search.lanes:
+            reservation = self._judging.reserve()
+            if isinstance(reservation, StopReason):
+                self._refused = reservation
+                break
+            self._evaluate(self._waiting.popleft(), reservation)
+        while self._wants_proposal():
+            context = self._run.ask(self._proposers.worst)
+            self._proposing += 1
+            self._start(self._proposers.propose(context), partial(self._proposed, context))
+
+    def _evaluate(self, program: Program, reservation: Reservation) -> None:
+        self._evaluating += 1
+        self._start(self._judging.evaluate(program, reservation), partial(self._evaluated, program))
+
+    def _wants_proposal(self) -> bool:
+        search = self._run.settings.search
+        behind = len(self._waiting) + self._evaluating + len(self._judged) + len(self._held) + self._placing
+        return (
+            self._proposing < search.proposals
+            and behind < search.lanes + search.queue
+            and self._barren < search.give_up_after
+            and self._refused is None
+            and self._run.may_ask(self._proposers.worst)
+        )
+
+    def _start(self, work: Coroutine[Any, Any, Any], collect: Callable[[Task], None]) -> None:
+        self._tasks[asyncio.create_task(work)] = collect
+
+    async def _wait(self, stopped: Task) -> None:
+        """Until a task ends or ``stop`` is set; the heart beats meanwhile."""
+        while True:
+            now = time.monotonic()
+            if now >= self._beat_at:
+                self._run.heartbeat()
+                self._observer.on_progress(self._progress())
+                self._beat_at = now + HEARTBEAT_S
+            limits = (self._beat_at - now, self._run.budget.remaining_s())
+            timeout = min(limit for limit in limits if limit is not None)
+            done, _ = await asyncio.wait((*self._tasks, stopped), timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+            if done or self._run.budget.remaining_s() == 0.0:
+                return
+
+    def _collect(self) -> None:
+        """Take in every task that ended, in the order in which they were launched."""
+        for task in [task for task in self._tasks if task.done()]:
+            self._tasks.pop(task)(task)
+
+    def _proposed(self, context: ProposeContext, task: Task) -> None:
+        self._proposing -= 1
+        proposal: Proposal | None = task.result()
+        program = self._run.tell(context, proposal)
+        if program is None or program.duplicate_of is not None:
+            self._barren += 1
+        else:
+            self._barren = 0
+        if program is None:
+            return
+        if program.state is ProgramState.FINISHED:
+            self._announce([program])
+        elif program.duplicate_of is None:
+            self._queue(program)
+
+    def _queue(self, program: Program) -> None:
+        self._waiting.append(program)
+        self._observer.on_queued(program)
+
+    def _evaluated(self, program: Program, task: Task) -> None:
+        self._evaluating -= 1
+        try:
+            self._judged.append(task.result())
+        except BudgetRefusedError as error:
+            self._refused = error.reason
+            self._waiting.appendleft(program)
+        else:
+            self._make_room()
+
+    def _placed(self, program: Program, task: Task) -> None:
+        self._placing = False
+        try:
+            finished: list[Program] = task.result()
+        except BudgetRefusedError as error:
+            self._refused = error.reason
+            self._held.append(program)
+            return
+        if finished[0].placement is not AddStatus.NOT_ADDED:
+            self._barren = 0  # There are new parents: proposers may have something to offer again.
+        self._make_room()
+        self._announce(finished)
+
+    def _tended(self, task: Task) -> None:
+        self._placing = False
+        try:
+            task.result()
+        except BudgetRefusedError as error:
+            self._refused = error.reason
+            self._tending_held = True
+        else:
+            self._make_room()
+
+    def _make_room(self) -> None:
+        """Something ended and gave its reservation back: what was refused may be tried again."""
+        self._refused = None
+        self._tending_held = False
+        self._judged.extendleft(reversed(self._held))
+        self._held.clear()
+
+    def _announce(self, finished: Sequence[Program]) -> None:
+        for program in finished:
+            self._proposers.tell(program)
+            self._observer.on_program(program)
+        self._observer.on_progress(self._progress())
+
+    def _progress(self) -> Progress:
+        return replace(
+            self._run.progress(),
+            proposing=self._proposing,
+            waiting=len(self._waiting),
+            judging=self._evaluating,
+            placing=len(self._judged) + len(self._held) + self._placing,
+        )
+
+    def _over(self) -> bool:
+        return self._stop.is_set() or self._run.budget.remaining_s() == 0.0
+
+    def _outcome(self) -> Outcome:
+        if self._stop.is_set():
+            return Outcome(RunStatus.INTERRUPTED, None, "interrupted")
+        reason = self._run.stop_reason() or self._refused or StopReason.EXHAUSTED
+        return Outcome(RunStatus.FINISHED, reason, reason.value)

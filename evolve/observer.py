@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -82,3 +82,46 @@ class Silent:
 
     def on_note(self, kind: str, text: str) -> None:
         """See :class:`Observer`."""
+
+
+class Observers:
+    """Several observers as one, told in order."""
+
+    def __init__(self, observers: Sequence[Observer]) -> None:
+        """Tell these."""
+        self._observers = tuple(observers)
+
+    def on_status(self, status: RunStatus, reason: str) -> None:
+        """See :class:`Observer`."""
+        for observer in self._observers:
+            observer.on_status(status, reason)
+
+    def on_queued(self, program: Program) -> None:
+        """See :class:`Observer`."""
+        for observer in self._observers:
+            observer.on_queued(program)
+
+    def on_program(self, program: Program) -> None:
+        """See :class:`Observer`."""
+        for observer in self._observers:
+            observer.on_program(program)
+
+    def on_contender(self, program: Program) -> None:
+        """See :class:`Observer`."""
+        for observer in self._observers:
+            observer.on_contender(program)
+
+    def on_best(self, program: Program) -> None:
+        """See :class:`Observer`."""
+        for observer in self._observers:
+            observer.on_best(program)
+
+    def on_progress(self, progress: Progress) -> None:
+        """See :class:`Observer`."""
+        for observer in self._observers:
+            observer.on_progress(progress)
+
+    def on_note(self, kind: str, text: str) -> None:
+        """See :class:`Observer`."""
+        for observer in self._observers:
+            observer.on_note(kind, text)

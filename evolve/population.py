@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Self
 
 from evaluators.task import Task
 from evolve.archive import Archive, Elite, Grid
 from evolve.database.records import GLOBAL, CellRecord, IslandRecord
+from evolve.database.storage import Storage
 from evolve.island import Island
 from evolve.types import AddStatus, Program
 
@@ -23,6 +25,17 @@ class Population:
         self.best: Elite | None = None
         """The confirmed best."""
 
+    @classmethod
+    def stored(cls, task: Task, storage: Storage, program: Callable[[int], Program]) -> Self:
+        """The populations as the database has them; costs one read for each elite."""
+        population = cls(task, storage.islands())
+        for record in storage.cells():
+            population.put(Elite.of(program(record.program), record.cell), (record,))
+        best = storage.run().best
+        if best is not None:
+            population.best = population.elite(program(best))
+        return population
+
     def archive(self, island: int) -> Archive:
         """An island's archive, or with :data:`GLOBAL` the one over all islands."""
         return self.everywhere if island == GLOBAL else self.islands[island].archive
@@ -35,7 +48,14 @@ class Population:
         cell = self.grid.cell(verdict.measures)
         return None if cell is None else Elite.of(program, cell)
 
-    def put(self, elite: Elite, records: Iterable[CellRecord]) -> AddStatus:
-        """Give an elite the cells that were stored for it; returns what it did to the first one."""
-        statuses = [self.archive(record.island).put(elite) for record in records]
-        return statuses[0] if statuses else AddStatus.NOT_ADDED
+    def outlook(self, records: Sequence[CellRecord]) -> AddStatus:
+        """What taking these cells would do: to the first of them, which is on the program's own island."""
+        if not records:
+            return AddStatus.NOT_ADDED
+        occupant = self.archive(records[0].island).occupant(records[0].cell)
+        return AddStatus.NEW if occupant is None else AddStatus.IMPROVE
+
+    def put(self, elite: Elite, records: Iterable[CellRecord]) -> None:
+        """Give an elite the cells that were stored for it."""
+        for record in records:
+            self.archive(record.island).put(elite)

@@ -2,21 +2,90 @@
 
 from __future__ import annotations
 
+import time
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
+from evaluators.evaluation import Status
 from evaluators.task import Task
-from evolve.database.records import ModelCall
+from evolve.archive import Elite
+from evolve.booking import Booking
+from evolve.budget import NOTHING, Budget, Charge, Clock, Reservation, Spent
+from evolve.database.codec import text_hash
+from evolve.database.records import (
+    CellRecord,
+    Event,
+    Finish,
+    LedgerEntry,
+    MigrationRecord,
+    Migrations,
+    ModelCall,
+    NewRun,
+    Reset,
+)
+from evolve.database.storage import Storage
+from evolve.errors import EvolveError
+from evolve.intake import finished_twin, seed_proposal, storable
+from evolve.island import Island
 from evolve.observer import Progress
+from evolve.opening import create_storage, open_storage
+from evolve.policies.islands import island_of
+from evolve.policies.selection import choose_inspirations, choose_parent
+from evolve.population import Population
+from evolve.program_cache import ProgramCache
+from evolve.run_directory import RunDirectory
 from evolve.settings import RunSettings
-from evolve.types import Program, Proposal, ProposeContext, StopReason
+from evolve.streams import Stream, stream
+from evolve.tally import Tally
+from evolve.types import AddStatus, Program, ProgramState, Proposal, ProposeContext, RunStatus, StopReason
+
+SEED_NUMBER = 1
+"""The number of the program every run starts from."""
 
 
 class Run:
-    """A run open for writing. Use as a context manager: leaving it closes the database and gives the lock back."""
+    """A run open for writing. Use as a context manager: leaving it closes the database and gives the lock back.
+
+    Every change is one transaction in the database first, then in memory; so what is in memory can always be rebuilt.
+    """
+
+    def __init__(
+        self,
+        directory: RunDirectory,
+        storage: Storage,
+        task: Task,
+        settings: RunSettings,
+        clock: Clock = time.monotonic,
+    ) -> None:
+        """Rebuild a run from its storage. :meth:`create` and :meth:`open` are the usual ways in."""
+        self.directory = directory
+        self.storage = storage
+        self.task = task
+        self.settings = settings
+        self.contender: Program | None = None
+        """The program under confirmation as the new best."""
+        self.status = RunStatus.INTERRUPTED
+        record = storage.run()
+        totals = storage.totals()
+        self.next_number = totals.next_number
+        self.migration_round = record.migration_round
+        self.tally = Tally(totals)
+        self._asked: dict[int, Reservation] = {}
+        self._twins: defaultdict[int, list[Program]] = defaultdict(list)
+        self._programs = ProgramCache(storage)
+        self.population = Population.stored(task, storage, self._programs.get)
+        best = self.best()
+        spent = Spent(totals.charge, record.active_s, totals.since_best, best.score if best else None)
+        self.budget = Budget(settings.caps, spent, clock)
+        self.booking = Booking(storage, self.budget, totals.largest_device_s)
+        if best is not None:
+            self.directory.write_best(best.source, best.language)
 
     @classmethod
-    def create(
+    def create(  # noqa: PLR0913 - the ways in to a run, each by name
         cls,
         directory: Path,
         task: Task,
@@ -24,6 +93,7 @@ class Run:
         *,
         url: str | None = None,
         config: str = "",
+        clock: Clock = time.monotonic,
     ) -> Self:
         """Make ``directory`` (it must not exist or be empty) and a run in it; nothing is left behind on an error.
 
@@ -33,61 +103,262 @@ class Run:
             settings: The search's settings and caps; stored.
             url: SQLAlchemy URL of the database; ``None`` for SQLite in the directory.
             config: The resolved configuration as TOML, without secrets; stored and written to ``config.toml``.
+            clock: Monotonic seconds, for the cap on wall-clock time.
 
         Raises:
             UsageError: the directory is not empty or cannot be written, or the database cannot be used.
         """
-        raise NotImplementedError
+        new = NewRun(directory.name, task.name, task.hash, settings, config)
+        folder, storage = create_storage(directory, new, url)
+        return cls(folder, storage, task, settings, clock)
 
     @classmethod
-    def open(
-        cls, directory: Path, task: Task, settings: RunSettings | None = None, *, config: str | None = None
+    def open(  # noqa: PLR0913 - see create
+        cls,
+        directory: Path,
+        task: Task,
+        settings: RunSettings | None = None,
+        *,
+        url: str | None = None,
+        config: str | None = None,
+        clock: Clock = time.monotonic,
     ) -> Self:
         """Open an existing run to go on with it, with other ``settings`` (for instance raised caps) where given.
 
         Raises:
-            UsageError: there is no run, its task is another (hash), its database is of another version, or another
-                process has it open.
+            UsageError: there is no run, its task is another (hash), its database is of another version, another
+                process has it open, or ``settings`` change what may not change (seed, islands).
         """
-        raise NotImplementedError
+        folder, storage, stored = open_storage(directory, task, settings, url, config)
+        return cls(folder, storage, task, stored, clock)
 
-    def ask(self) -> ProposeContext:
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the database and give the lock back."""
+        self.storage.close()
+        self.directory.release()
+
+    def ask(self, extra: Charge = NOTHING) -> ProposeContext:
         """Choose island, parent and inspirations for the next program.
 
-        Counts against the cap on candidates until :meth:`tell`. Check :meth:`stop_reason` first.
+        Counts against the cap on candidates until :meth:`tell`, and so does ``extra``, the worst case of what the
+        proposer itself may spend.
 
         Raises:
-            EvolveError: the seed program has not been placed yet, or a cap is met.
+            EvolveError: the seed program has not been placed yet, or a cap is met; see :meth:`may_ask`.
         """
-        raise NotImplementedError
+        if self.population.best is None:
+            raise EvolveError("the seed program has to be judged and placed before anything is asked")
+        reservation = self.budget.reserve(Charge(candidates=1) + extra)
+        if isinstance(reservation, StopReason):
+            raise EvolveError(f"the cap on {reservation.value} is met")
+        number = self.next_number
+        self.next_number += 1
+        self._asked[number] = reservation
+        search = self.settings.search
+        island = self.population.islands[island_of(number, search.islands)]
+        rng = stream(search.seed, Stream.SELECT, number)
+        ranked = island.archive.ranked()
+        parent = choose_parent(ranked, search.explore, rng)
+        others = (*ranked, *self.population.everywhere.ranked())
+        inspirations = choose_inspirations(parent, others, search.inspirations, rng)
+        return ProposeContext(
+            task=self.task,
+            number=number,
+            island=island.number,
+            parent=self.program(parent.number),
+            inspirations=tuple(self.program(elite.number) for elite in inspirations),
+            rng=stream(search.seed, Stream.PROPOSE, number),
+        )
+
+    def may_ask(self, extra: Charge = NOTHING) -> bool:
+        """Whether :meth:`ask` would go through now."""
+        return (
+            self.population.best is not None
+            and self.budget.reached() is None
+            and self.budget.refusal(Charge(candidates=1) + extra) is None
+        )
+
+    def stop_reason(self) -> StopReason | None:
+        """The cap that forbids another proposal while nothing is in flight; ``None`` while the search may go on."""
+        return self.budget.reached() or self.budget.refusal(Charge(candidates=1))
 
     def tell(self, context: ProposeContext, proposal: Proposal | None) -> Program | None:
         """Store what was proposed: the program is ``queued`` for the judge, or is a duplicate.
 
-        ``None`` (nothing to offer) gives the reservation back; its number stays unused.
+        A duplicate has ``duplicate_of`` set. It is ``finished`` at once where its original is; else it finishes with
+        it. ``None`` (nothing to offer) gives the reservation back; its number stays unused.
         """
-        raise NotImplementedError
+        reservation = self._asked.pop(context.number)
+        if proposal is None:
+            self.budget.settle(reservation)
+            return None
+        try:
+            program = self._store(context.number, context.island, proposal)
+        finally:
+            self.budget.settle(reservation, Charge(candidates=1))
+        return program
 
-    def stop_reason(self) -> StopReason | None:
-        """Why no further proposal may be asked for; ``None`` while the search may go on."""
-        raise NotImplementedError
+    def add_seed(self) -> Program | StopReason:
+        """Store the task's seed program, the first of every run, or say which cap forbids it."""
+        refusal = self.budget.refusal(Charge(candidates=1))
+        if refusal is not None:
+            return refusal
+        program = self._store(SEED_NUMBER, 0, seed_proposal(self.task))
+        self.next_number = SEED_NUMBER + 1
+        self.budget.book(Charge(candidates=1))
+        return program
+
+    def _store(self, number: int, island: int, proposal: Proposal) -> Program:
+        source = storable(proposal.source)
+        key = text_hash(source)
+        twin = self.storage.find(key, proposal.language)
+        at_once = twin is not None and twin[1] is ProgramState.FINISHED
+        program = Program(
+            number=number,
+            source=source,
+            source_hash=key,
+            language=proposal.language,
+            operator=proposal.operator,
+            proposer=proposal.proposer,
+            state=ProgramState.FINISHED if at_once else ProgramState.QUEUED,
+            island=island,
+            generation=1 + max((self.program(n).generation for n in proposal.parents), default=-1),
+            parents=proposal.parents,
+            inspirations=proposal.inspirations,
+            model=proposal.model,
+            note=proposal.note,
+            details=proposal.details,
+            duplicate_of=twin[0] if twin else None,
+        )
+        if twin is None:
+            self.storage.add_program(program)
+            return program
+        self.storage.add_program(program, order=self.tally.finished + 1 if at_once else None)
+        if not at_once:
+            self._twins[twin[0]].append(program)
+            return program
+        self.tally.add_duplicates(1)
+        return finished_twin(program, self.program(twin[0]))
+
+    def requeue_twin(self, twin: Program) -> None:
+        """After a crash: a stored duplicate goes on waiting for its original."""
+        if twin.duplicate_of is None:
+            raise EvolveError(f"program {twin.number} is no duplicate")
+        self._twins[twin.duplicate_of].append(twin)
+
+    def finish(self, program: Program, cells: tuple[CellRecord, ...], *, best: bool = False) -> list[Program]:
+        """``judged`` → ``finished``: store what placing a program changed; ``cells`` are those it takes.
+
+        Returns:
+            The finished program, and after it the duplicates that finish with it.
+        """
+        elite = self.population.elite(program) if cells else None
+        if cells and elite is None:
+            raise EvolveError(f"program {program.number} did not pass, so it can take no cell")
+        placement = self.population.outlook(cells)
+        island = self.population.islands[program.island]
+        record = island.counted(elite)
+        order = self.tally.finished + 1
+        twins = self._twins.pop(program.number, [])
+        done = replace(program, state=ProgramState.FINISHED, placement=placement)
+        self.storage.finish(
+            Finish(
+                number=program.number,
+                placement=placement,
+                order=order,
+                cells=cells,
+                island=record,
+                best=best,
+                duplicates=tuple((twin.number, order + 1 + i) for i, twin in enumerate(twins)),
+                events=(Event("best", f"score {done.score:.6g}", program.number),) if best else (),
+            )
+        )
+        island.record = record
+        self._count(done, len(twins), best=best)
+        if elite is not None:
+            self.population.put(elite, cells)
+            if best:
+                self.population.best = elite
+                self.directory.write_best(done.source, done.language)
+        self._programs.keep(done)
+        return [done, *(finished_twin(twin, done) for twin in twins)]
+
+    def migrate(self, moves: Sequence[MigrationRecord], elites: Sequence[Elite]) -> None:
+        """Store a round of migration and give the winners among ``elites`` (in the order of ``moves``) their cells."""
+        won = [
+            (elite, CellRecord(move.target, elite.cell, elite.number))
+            for move, elite in zip(moves, elites, strict=True)
+            if move.placement is not AddStatus.NOT_ADDED
+        ]
+        self.storage.migrate(Migrations(self.migration_round + 1, tuple(moves), tuple(cell for _, cell in won)))
+        self.migration_round += 1
+        for elite, cell in won:
+            self.population.put(elite, (cell,))
+
+    def reset(self, island: Island, founder: Elite) -> None:
+        """Let an island start over from one elite of another."""
+        record = island.restarted()
+        text = f"island {island.number} starts over from program {founder.number}"
+        self.storage.reset(Reset(record, CellRecord(island.number, founder.cell, founder.number), text))
+        island.record = record
+        island.archive.restart(founder)
+
+    def set_status(self, status: RunStatus, reason: str = "") -> None:
+        """Record what the run is doing, with the time it has been active."""
+        self.storage.set_status(status, reason, self.budget.spent.seconds)
+        self.status = status
+
+    def heartbeat(self) -> None:
+        """Say in the database that this process lives."""
+        self.storage.heartbeat(self.budget.spent.seconds)
 
     def record_model_call(self, call: ModelCall) -> int:
-        """Store a model call and book its cost, before anything is done with its answer."""
-        raise NotImplementedError
+        """Store a model call and book its cost, before anything is done with its answer. Returns its id."""
+        charge = Charge(dollars=call.dollars, tokens=call.tokens_in + call.tokens_out)
+        number = self.storage.add_model_call(call, LedgerEntry("model", charge, call.program, wall_s=call.wall_s))
+        self.budget.book(charge)
+        return number
 
     def progress(self) -> Progress:
-        """What a display shows, in constant time."""
-        raise NotImplementedError
+        """What a display shows, in constant time. The loop adds what is in flight."""
+        spent = self.budget.spent
+        return Progress(
+            status=self.status,
+            programs=spent.charge.candidates,
+            finished=self.tally.finished,
+            duplicates=self.tally.duplicates,
+            verdicts=self.tally.verdicts,
+            spent=spent,
+            caps=self.budget.caps,
+            best=self.best(),
+            contender=self.contender,
+        )
 
     def program(self, number: int) -> Program:
-        """One program with everything known of it."""
-        raise NotImplementedError
+        """One program with everything known of it.
+
+        Raises:
+            KeyError: there is none of that number.
+        """
+        return self._programs.get(number)
 
     def best(self) -> Program | None:
         """The best confirmed program."""
-        raise NotImplementedError
+        elite = self.population.best
+        return self.program(elite.number) if elite else None
 
-    def close(self) -> None:
-        """Close the database and give the lock back."""
-        raise NotImplementedError
+    def _count(self, done: Program, twins: int, *, best: bool) -> None:
+        verdict = done.verdict
+        if verdict is None:
+            raise EvolveError(f"program {done.number} is finished without a verdict")
+        self.tally.add(verdict.status, twins)
+        if best and verdict.score is not None:
+            self.budget.note_best(verdict.score)
+        elif verdict.status is Status.PASSED:
+            self.budget.note_passed()

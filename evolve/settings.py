@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveInt
+from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 
 from evaluators.evaluation import Frozen
 
@@ -55,7 +55,7 @@ class SearchSettings(Frozen):
     """Other elites shown beside the parent, from as many different cells as there are."""
     give_up_after: PositiveInt = 200
     """Proposals in a row without a new program, after which the proposers count as exhausted."""
-    evaluation_timeout_s: NonNegativeFloat | None = None
+    evaluation_timeout_s: PositiveFloat | None = None
     """Without a verdict for so long the judge counts as hung and is started anew; ``None``: from the task's limits."""
 
 

@@ -89,7 +89,7 @@ class FakeJudge:
         self.evaluated.append(source)
         return self._evaluation(source, None)
 
-    async def confirm(self, source: str, language: Language) -> Evaluation:
+    async def confirm(self, source: str, language: Language, *, every_baseline: bool = False) -> Evaluation:
         """See :class:`evaluators.client.Judge`."""
         await self._enter("confirm", source)
         self.confirmed.append(source)

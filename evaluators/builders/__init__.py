@@ -7,9 +7,12 @@ on a source nobody trusts, and leaves files in its own work folder that the judg
 from __future__ import annotations
 
 import importlib
+from typing import TYPE_CHECKING
 
 from evaluators.builders.base import Builder, BuildRefused
-from evaluators.task import Language
+
+if TYPE_CHECKING:  # a builder's process need not load what only the judge needs
+    from evaluators.task import Language
 
 __all__ = ["BuildRefused", "Builder", "builder_of", "module_of"]
 

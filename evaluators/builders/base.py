@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from evaluators.task import Task
+if TYPE_CHECKING:  # a builder's process need not load what only the judge needs
+    from evaluators.task import Task
 
 REPORT = "report.json"
 

@@ -7,7 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
-from evaluators.evaluation import Status
+from evaluators.status import Status
 
 Call = Callable[[], None]
 

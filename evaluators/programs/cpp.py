@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from evaluators.evaluation import Status
+from evaluators.status import Status
 from evaluators.programs.base import Admitted, Call
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from evaluators.evaluation import Status
+from evaluators.status import Status
 from evaluators.programs.base import Admitted, Call
 
 FILE_NAME = "candidate.py"

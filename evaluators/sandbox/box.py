@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from evaluators.sandbox import identity, kernel, seccomp
+from evaluators.sandbox import identity, kernel
 from evaluators.sandbox.cgroups import ChildGroup
 from evaluators.sandbox.landlock import Landlock
-from evaluators.sandbox.limits import ChildLimits, Footprint, Role, apply_limits
+from evaluators.sandbox.limits import ChildLimits, Role, apply_limits
 from evaluators.sandbox.mounts import narrow_scratch
 from evaluators.sandbox.report import LayerName
-from evaluators.sandbox.states import LayerStates, layer
+from evaluators.sandbox.seccomp import Program
+from evaluators.sandbox.states import LayerError
 
 
 @dataclass(frozen=True)
@@ -45,14 +46,18 @@ class Box:
     """One child's sandbox: prepared in the zygote, closed in the child."""
 
     request: BoxRequest
-    states: LayerStates
     scratch: Path
-    footprint: Footprint
-    program: Callable[[Role, int], bytes]
-    """The seccomp filter for a role and its process's own number."""
+    limits: Sequence[tuple[int, int]]
+    """Resource limits: which, and how much."""
+    own_mounts: bool
+    """Show it of the scratch folder only what its request names."""
+    own_user_namespace: bool
+    """Where there is no other user to become: one in which the kernel counts its processes apart."""
     user: tuple[int, int] | None
     """User and group to become."""
     ruleset: Ruleset | None
+    program: Callable[[], Program] | None
+    """The seccomp filter for the process that calls this."""
     group: ChildGroup | None
 
     def release(self) -> None:
@@ -70,38 +75,34 @@ class Box:
             LayerError: a layer failed; the child must end.
             OSError: it could not be bound to its processors.
         """
-        states, request = self.states, self.request
-        if self.group is not None:
-            with layer(LayerName.MEMORY_CGROUP):
+        if self.request.cpus is not None:
+            os.sched_setaffinity(0, self.request.cpus)
+        step = LayerName.MEMORY_CGROUP
+        try:
+            if self.group is not None:
                 self.group.join()
-        if request.cpus is not None:
-            os.sched_setaffinity(0, request.cpus)
-        if request.role == "builder" and states.active(LayerName.MOUNT_NAMESPACE):
-            with layer(LayerName.MOUNT_NAMESPACE):
-                narrow_scratch(self.scratch, request.writable, request.readable)
-        if states.active(LayerName.RESOURCE_LIMITS):
-            with layer(LayerName.RESOURCE_LIMITS):
-                apply_limits(request.role, request.limits, self.footprint)
-        self._change_user()
-        if self.ruleset is not None:
-            with layer(LayerName.LANDLOCK):
-                self.ruleset.landlock.restrict(self.ruleset.fd)
-        close_all_but(keep)
-        if states.active(LayerName.SECCOMP):
-            program = self.program(request.role, os.getpid())
-            with layer(LayerName.SECCOMP):
-                seccomp.install(program)
-
-    def _change_user(self) -> None:
-        if self.user is not None:
-            with layer(LayerName.OTHER_USER):
+            step = LayerName.MOUNT_NAMESPACE
+            if self.own_mounts:
+                narrow_scratch(self.scratch, self.request.writable, self.request.readable)
+            step = LayerName.RESOURCE_LIMITS
+            apply_limits(self.limits)
+            step = LayerName.OTHER_USER
+            if self.user is not None:
                 identity.become(*self.user)
-        elif self.states.active(LayerName.USER_NAMESPACE):
-            with layer(LayerName.USER_NAMESPACE):
-                # One of its own, where the kernel counts its processes apart from those of its siblings.
+            step = LayerName.USER_NAMESPACE
+            if self.own_user_namespace:
                 kernel.call("unshare", kernel.CLONE_NEWUSER)
-        with layer(LayerName.NO_NEW_PRIVILEGES):
+            step = LayerName.NO_NEW_PRIVILEGES
             identity.disarm()
+            step = LayerName.LANDLOCK
+            if self.ruleset is not None:
+                self.ruleset.landlock.restrict(self.ruleset.fd)
+            close_all_but(keep)
+            step = LayerName.SECCOMP
+            if self.program is not None:
+                self.program().install()
+        except OSError as error:
+            raise LayerError(step, str(error.strerror or error)) from error
 
 
 def close_all_but(keep: Iterable[int]) -> None:

@@ -64,8 +64,10 @@ def is_administrator() -> bool:
 
 
 def become(user: int, group: int) -> None:
-    """Take another user and group for good, with no supplementary groups. The kernel clears the capabilities."""
-    os.setgroups([])
+    """Take another user and group for good. The kernel clears the capabilities.
+
+    The zygote has given up its supplementary groups before.
+    """
     os.setresgid(group, group, group)
     os.setresuid(user, user, user)
 

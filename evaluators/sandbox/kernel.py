@@ -66,6 +66,11 @@ def call(name: str, *arguments: Argument) -> int:
     return result
 
 
+def flush_c_streams() -> None:
+    """Write out what C code left in its output buffers."""
+    _libc().fflush(None)
+
+
 def prctl(option: int, value: int = 0) -> int:
     """Process control with one argument; the unused ones must be zero."""
     return call("prctl", option, value, 0, 0, 0)

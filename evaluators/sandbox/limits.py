@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-import os
 import resource
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -52,13 +52,12 @@ class Footprint:
         return cls(pages[0] * resource.getpagesize(), pages[5] * resource.getpagesize())
 
 
-def apply_limits(role: Role, limits: ChildLimits, base: Footprint) -> None:
-    """Limit this process; hard and soft alike, so that nothing is left to raise.
+def limit_table(role: Role, limits: ChildLimits, base: Footprint, threads: int) -> list[tuple[int, int]]:
+    """The kernel's limits for one child: which, and how much. Never more than this process may itself have.
 
     Private memory is what ``RLIMIT_DATA`` counts; ``RLIMIT_AS`` also bounds shared mappings, with room for the arenas
-    that malloc reserves. The processor's limit kills at once: the init of a pid namespace ignores SIGXCPU.
+    that malloc reserves for each of ``threads``.
     """
-    threads = len(os.sched_getaffinity(0))
     stacks = threads * _STACK_BYTES
     wanted = {
         resource.RLIMIT_DATA: base.data_bytes + limits.memory_bytes + stacks,
@@ -74,7 +73,14 @@ def apply_limits(role: Role, limits: ChildLimits, base: Footprint) -> None:
         resource.RLIMIT_NICE: 0,
         resource.RLIMIT_RTPRIO: 0,
     }
-    for kind, value in wanted.items():
-        _, hard = resource.getrlimit(kind)
-        limit = value if hard == resource.RLIM_INFINITY else min(value, hard)
-        resource.setrlimit(kind, (limit, limit))
+    most = {kind: resource.getrlimit(kind)[1] for kind in wanted}
+    return [(k, v if most[k] == resource.RLIM_INFINITY else min(v, most[k])) for k, v in wanted.items()]
+
+
+def apply_limits(table: Iterable[tuple[int, int]]) -> None:
+    """Limit this process, hard and soft alike: nothing is left to raise.
+
+    The processor's limit then kills at once; the init of a pid namespace would ignore the warning that comes first.
+    """
+    for kind, value in table:
+        resource.setrlimit(kind, (value, value))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import get_args
 
@@ -13,9 +14,10 @@ from evaluators.sandbox.box import Box, BoxRequest, Ruleset
 from evaluators.sandbox.cgroups import ChildGroup, Parent
 from evaluators.sandbox.identity import Identities
 from evaluators.sandbox.landlock import Access, Landlock, Rule, open_rule
-from evaluators.sandbox.limits import Footprint, Role
+from evaluators.sandbox.limits import Footprint, Role, limit_table
 from evaluators.sandbox.report import LayerName
-from evaluators.sandbox.states import LayerStates, layer
+from evaluators.sandbox.seccomp import Program
+from evaluators.sandbox.states import LayerError, LayerStates
 from evaluators.sandbox.view import View, cover, package_paths
 
 
@@ -40,9 +42,9 @@ class Policy:
         self._base_rules: dict[Role, list[Rule]] = {}
         self._package_rules: dict[tuple[str, ...], list[Rule]] = {}
         self._rulesets: dict[tuple[Role, tuple[str, ...]], Ruleset] = {}
-        self._programs: dict[tuple[Role, int], bytes] = {}
-        for role in get_args(Role):
-            self._program(role, own_pid=1)
+        self._init_programs: dict[Role, Program] = {}
+        if states.active(LayerName.SECCOMP):
+            self._init_programs = {role: Program(seccomp.instructions(role, own_pid=1)) for role in get_args(Role)}
 
     def box(self, request: BoxRequest) -> Box:
         """Prepare a child's box, before it is forked.
@@ -59,21 +61,32 @@ class Policy:
             for folder in request.writable:
                 _hand_over(folder, *user)
         ruleset = self._ruleset(request) if self.states.active(LayerName.LANDLOCK) else None
-        group = None
-        if self.host.parents:
-            tasks = request.limits.tasks(request.role)
-            with layer(LayerName.MEMORY_CGROUP):
-                group = ChildGroup(self.host.parents, request.name, request.limits.memory_bytes, tasks)
         return Box(
             request=request,
-            states=self.states,
             scratch=self.host.scratch,
-            footprint=self.host.footprint,
-            program=self._program,
+            limits=self._limits(request),
+            own_mounts=request.role == "builder" and self.states.active(LayerName.MOUNT_NAMESPACE),
+            own_user_namespace=user is None and self.states.active(LayerName.USER_NAMESPACE),
             user=user,
             ruleset=ruleset,
-            group=group,
+            program=partial(self._program, request.role) if self.states.active(LayerName.SECCOMP) else None,
+            group=self._group(request),
         )
+
+    def _limits(self, request: BoxRequest) -> list[tuple[int, int]]:
+        if not self.states.active(LayerName.RESOURCE_LIMITS):
+            return []
+        threads = len(request.cpus or os.sched_getaffinity(0))
+        return limit_table(request.role, request.limits, self.host.footprint, threads)
+
+    def _group(self, request: BoxRequest) -> ChildGroup | None:
+        if not self.host.parents:
+            return None
+        tasks = request.limits.tasks(request.role)
+        try:
+            return ChildGroup(self.host.parents, request.name, request.limits.memory_bytes, tasks)
+        except OSError as error:
+            raise LayerError(LayerName.MEMORY_CGROUP, str(error.strerror)) from error
 
     def _check(self, request: BoxRequest) -> None:
         if request.role == "runner" and request.writable:
@@ -122,12 +135,12 @@ class Policy:
             self._package_rules[names] = _rules(paths, landlock.READ)
         return self._package_rules[names]
 
-    def _program(self, role: Role, own_pid: int) -> bytes:
-        """The seccomp filter; that of an init, which sees itself as 1, is made before the first fork."""
-        key = (role, own_pid)
-        if key not in self._programs:
-            self._programs[key] = seccomp.program(role, own_pid)
-        return self._programs[key]
+    def _program(self, role: Role) -> Program:
+        """The filter for the process that asks. Most are an init, which sees itself as 1: theirs is made beforehand."""
+        pid = os.getpid()
+        if pid == 1:
+            return self._init_programs[role]
+        return Program(seccomp.instructions(role, pid))
 
 
 def _rules(paths: Iterable[Path], access: Access) -> list[Rule]:

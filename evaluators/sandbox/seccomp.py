@@ -66,7 +66,7 @@ _BUILDING = """
 """
 
 
-def program(role: Role, own_pid: int, machine: str | None = None) -> bytes:
+def instructions(role: Role, own_pid: int, machine: str | None = None) -> bytes:
     """The filter of a role.
 
     Args:
@@ -89,16 +89,21 @@ def program(role: Role, own_pid: int, machine: str | None = None) -> bytes:
     )
 
 
-def install(filter_program: bytes) -> None:
-    """Close the filter over this process for good. Needs no_new_privs.
+class Program:
+    """A filter laid out in memory as the kernel wants it, so that a child has nothing to prepare."""
 
-    Raises:
-        OSError: the kernel has no seccomp filters, or somebody forbids them.
-    """
-    code = ctypes.create_string_buffer(filter_program, len(filter_program))
-    header = (len(filter_program) // 8).to_bytes(8, "little") + ctypes.addressof(code).to_bytes(8, "little")
-    descriptor = ctypes.create_string_buffer(header, len(header))
-    kernel.call("seccomp", _SET_MODE_FILTER, _FLAG_SPEC_ALLOW, descriptor)
+    def __init__(self, instructions: bytes) -> None:
+        self._code = ctypes.create_string_buffer(instructions, len(instructions))
+        length = (len(instructions) // 8).to_bytes(8, "little")
+        self._descriptor = ctypes.create_string_buffer(length + ctypes.addressof(self._code).to_bytes(8, "little"), 16)
+
+    def install(self) -> None:
+        """Close the filter over this process for good. Needs no_new_privs.
+
+        Raises:
+            OSError: the kernel has no seccomp filters, or somebody forbids them.
+        """
+        kernel.call("seccomp", _SET_MODE_FILTER, _FLAG_SPEC_ALLOW, self._descriptor)
 
 
 def _guarded(own_pid: int) -> dict[str, Decision]:

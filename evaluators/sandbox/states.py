@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
-
 from evaluators.sandbox.report import Layer, LayerName, SandboxReport
 
 
@@ -15,15 +12,6 @@ class LayerError(Exception):
         super().__init__(f"{name}: {reason}")
         self.name = name
         self.reason = reason
-
-
-@contextlib.contextmanager
-def layer(name: LayerName) -> Iterator[None]:
-    """Name the layer in what fails inside."""
-    try:
-        yield
-    except OSError as error:
-        raise LayerError(name, str(error.strerror or error)) from error
 
 
 class LayerStates:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import json
 import os
-import signal
 import sys
 import sysconfig
 import traceback
@@ -15,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
+from evaluators.sandbox import kernel
 from evaluators.sandbox.box import Box
 from evaluators.sandbox.report import LayerName
 from evaluators.sandbox.states import LayerError
@@ -22,7 +21,6 @@ from evaluators.zygote.imports import GrantedPackages
 
 _NOT_STARTED = 70
 _ENTRY_FAILED = 1
-_ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8", "HOME": "/nonexistent"}
 
 
 @dataclass(frozen=True)
@@ -68,15 +66,12 @@ def run_rehearsal(box: Box, writer: int) -> NoReturn:
 def _begin(birth: Birth) -> dict[str, Any] | None:
     """Close the sandbox; the payload, or ``None`` once the judge has been told why not."""
     try:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
         os.setsid()
         os.dup2(birth.log, 1)
         os.dup2(birth.log, 2)
-        _take_environment(birth)
-        with open(birth.payload, "rb") as file:
-            payload: dict[str, Any] = json.loads(os.pread(file.fileno(), os.fstat(file.fileno()).st_size, 0))
+        os.environ.update(birth.environment)
+        payload: dict[str, Any] = json.loads(os.pread(birth.payload, os.fstat(birth.payload).st_size, 0))
         sys.meta_path.append(GrantedPackages(birth.package_folders, birth.packages))
-        os.chdir("/")
         gc.enable()
         birth.box.close([birth.ready, *birth.fds.values()])
     except (LayerError, OSError, ValueError) as error:
@@ -85,14 +80,6 @@ def _begin(birth: Birth) -> dict[str, Any] | None:
     os.write(birth.ready, b"\n")
     os.close(birth.ready)
     return payload
-
-
-def _take_environment(birth: Birth) -> None:
-    os.environ.clear()
-    os.environ.update(_ENVIRONMENT)
-    if birth.box.request.writable:
-        os.environ["TMPDIR"] = str(birth.box.request.writable[0])
-    os.environ.update(birth.environment)
 
 
 def _call(
@@ -108,7 +95,7 @@ def _call(
         traceback.print_exc()
         code = _ENTRY_FAILED
     sys.stdout.flush()
-    ctypes.CDLL(None).fflush(None)  # what a compiled candidate printed
+    kernel.flush_c_streams()  # what a compiled candidate printed
     return code & 0xFF
 
 

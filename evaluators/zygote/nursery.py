@@ -112,6 +112,9 @@ class Nursery:
         try:
             entry = resolve(message["entry"], self._preloaded)
             box = self._policy.box(_box_request(message))
+            environment = message["environment"]
+            if box.request.writable:
+                environment.setdefault("TMPDIR", str(box.request.writable[0]))
             pid = self._fork()
         except (OSError, ValueError, LayerError) as error:
             self._close(fds)
@@ -121,7 +124,7 @@ class Nursery:
             log, ready, payload, *passed = fds
             names = dict(zip(message["fds"], passed, strict=True))
             packages = ([str(p) for p in self._policy.host.view.packages], message["python_packages"])
-            run_child(Birth(box, entry, log, ready, payload, names, message["environment"], *packages))
+            run_child(Birth(box, entry, log, ready, payload, names, environment, *packages))
         self._close(fds)
         box.release()
         pidfd = os.pidfd_open(pid)

@@ -7,6 +7,7 @@ import gc
 import io
 import os
 import platform
+import signal
 import stat
 import sys
 from collections.abc import Sequence
@@ -25,6 +26,8 @@ from evaluators.sandbox.states import LayerStates
 from evaluators.sandbox.view import View, base_view
 from evaluators.zygote.imports import keep_standard_library, preload
 
+_ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8", "HOME": "/nonexistent"}
+
 
 @dataclass(frozen=True)
 class Inherited:
@@ -41,11 +44,10 @@ def prepare(states: LayerStates, inherited: Inherited, scratch: Path, modules: S
         ImportError: a module to preload does not exist.
     """
     preload(modules)
+    _become_ordinary()
     view = base_view()
     footprint = Footprint.of_this_process()
     keep_standard_library(view.packages)
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(line_buffering=True)  # what a child printed before it was killed is in its log
     _change_root(states, view, scratch)
     _give_up_privileges(states)
     if inherited.identities is not None and states.active(LayerName.OTHER_USER):
@@ -64,6 +66,17 @@ def prepare(states: LayerStates, inherited: Inherited, scratch: Path, modules: S
     return policy
 
 
+def _become_ordinary() -> None:
+    """Give this process the folder, environment and signals that its children are to find."""
+    os.chdir("/")
+    for name in set(os.environ) - set(_ENVIRONMENT):
+        del os.environ[name]
+    os.environ.update(_ENVIRONMENT)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(line_buffering=True)  # what a child printed before it was killed is in its log
+
+
 def _change_root(states: LayerStates, view: View, scratch: Path) -> None:
     if not states.active(LayerName.MOUNT_NAMESPACE):
         return
@@ -75,6 +88,8 @@ def _change_root(states: LayerStates, view: View, scratch: Path) -> None:
 
 def _give_up_privileges(states: LayerStates) -> None:
     kernel.drop_bounding_set()
+    if states.active(LayerName.OTHER_USER):
+        os.setgroups([])
     with contextlib.suppress(OSError):
         kernel.leave_session_keyring()
     if states.wanted(LayerName.NO_NEW_PRIVILEGES):

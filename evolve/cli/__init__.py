@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from evolve.cli.lazy import LazyGroup
+from evolve.cli.version import show_version
 
 EXIT_CODES = """\b
 Exit codes:
@@ -25,7 +26,7 @@ Exit codes:
         "check": ("evolve.cli.check:check", "Vet a task: wrong answers must fail, honest ones must pass."),
         "show": ("evolve.cli.inspect:show", "Show a run, or one of its programs."),
         "best": ("evolve.cli.inspect:best", "Print or save a run's best program."),
-        "diff": ("evolve.cli.inspect:diff", "Show what differs between two programs of a run."),
+        "diff": ("evolve.cli.inspect:diff", "Show what differs between programs A and B of a run."),
         "lineage": ("evolve.cli.inspect:lineage", "Show where a program comes from, back to the seed."),
         "doctor": ("evolve.cli.doctor:doctor", "Show what this machine offers and lacks."),
         "db": ("evolve.cli.database:db", "Look after a run's database."),
@@ -33,6 +34,8 @@ Exit codes:
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog=EXIT_CODES,
 )
-@click.version_option(package_name="kernel-evolve", prog_name="evolve")
+@click.option(
+    "--version", is_flag=True, is_eager=True, expose_value=False, callback=show_version, help="Show the version."
+)
 def main() -> None:
     """Evolve kernels around a judge that cannot be fooled."""

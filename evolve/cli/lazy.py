@@ -44,7 +44,7 @@ class LazyGroup(click.Group):
 
     def main(self, *args: Any, **kwargs: Any) -> NoReturn:
         """Run a command and leave with its exit code; whatever is expected to go wrong prints one line."""
-        kwargs["standalone_mode"] = False
+        kwargs |= {"standalone_mode": False, "prog_name": kwargs.get("prog_name") or "evolve"}
         try:
             code = super().main(*args, **kwargs)
         except click.UsageError as error:
@@ -70,4 +70,3 @@ def _complain(text: str, code: int) -> int:
 def _with_hint(error: click.UsageError) -> str:
     command = error.ctx.command_path if error.ctx else "evolve"
     return f"{error.format_message()} (see: {command} --help)"
-

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from contextlib import closing
+from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
@@ -15,14 +16,15 @@ from evaluators.errors import UsageError
 from evaluators.task import Task
 from evaluators.task_loading import find_task, load_task
 from evolve.cli.exits import Exit
-from evolve.cli.judging import Services, Stop, ready_judges, services, stop_on_signals
+from evolve.cli.judging import StartJudge, ready_judges, services, stop_on_signals
 from evolve.cli.options import config_options, output_options, run_argument
 from evolve.cli.runs import account_of, find_run
 from evolve.config import Config, dump_config, load_config, parse_config
+from evolve.database.engine import parse_url
 from evolve.display.output import DisplayMode, Output, open_output
 from evolve.display.progress import live_progress
 from evolve.display.summary import summarise
-from evolve.loop import Outcome, WeightedProposer, search
+from evolve.loop import WeightedProposer, search
 from evolve.proposers.tuner import Tuner
 from evolve.run import Run
 from evolve.types import RunStatus
@@ -48,12 +50,19 @@ def run(
     --set caps.seconds=60), or until Ctrl-C; either way everything is kept, and evolve resume goes on.
     """
     output = open_output(display, as_json)
+    config = load_config(config_file, assignments)
     folder = find_task(task)
-    config = load_config(config_file, (*assignments, f"task={task if not Path(task).exists() else folder.resolve()}"))
+    config = config.model_copy(update={"task": str(folder) if folder == Path(task).resolve() else task})
     loaded = load_task(folder)
     where = directory or Path(config.store.folder) / f"{loaded.name}-{datetime.now().astimezone():%Y%m%d-%H%M%S}"
     _check_writable(where)
-    return asyncio.run(_run(where, loaded, config, output, services()))
+    if config.store.database:
+        parse_url(config.store.database)
+
+    def create() -> Run:
+        return Run.create(where, loaded, config.run_settings, url=config.store.database, config=dump_config(config))
+
+    return asyncio.run(_search(_Plan(where, loaded, config, output), create, services().start_judge))
 
 
 @click.command()
@@ -70,42 +79,60 @@ def resume(
     """
     output = open_output(display, as_json)
     where = find_run(run)
-    config = load_config(config_file, assignments, base=parse_config(RunView.open(where).record.config))
-    return asyncio.run(_resume(where, load_task(find_task(config.task)), config, output, services()))
+    stored = parse_config(RunView.open(where).record.config)
+    config = load_config(config_file, assignments, base=stored)
+    task = load_task(find_task(config.task))
+    url = config.store.database if config.store.database != stored.store.database else None
+
+    def reopen() -> Run:
+        return Run.open(where, task, config.run_settings, url=url, config=dump_config(config))
+
+    return asyncio.run(_search(_Plan(where, task, config, output), reopen, services().start_judge))
 
 
-async def _run(where: Path, task: Task, config: Config, output: Output, world: Services) -> int:
+@dataclass(frozen=True)
+class _Plan:
+    where: Path
+    task: Task
+    config: Config
+    output: Output
+
+    @property
+    def judge_settings(self) -> JudgeSettings:
+        return JudgeSettings(self.task.folder, self.config.search.lanes, self.config.judge.sandbox)
+
+    @property
+    def proposers(self) -> list[WeightedProposer]:
+        weights = self.config.proposers
+        proposers = [WeightedProposer(Tuner(self.task.flag_choices, self.config.tuner), weights.tuner)]
+        return [weighted for weighted in proposers if weighted.weight > 0]
+
+
+async def _search(plan: _Plan, open_run: Callable[[], Run], start_judge: StartJudge) -> int:
+    """Start a judge, then open the run, search, and account for it: mistakes show before anything is written."""
+    task, output = plan.task, plan.output
     with stop_on_signals() as stop:
-        output.say(f"{task.name}: starting the judge, building and measuring its baselines")
-        async with ready_judges(world.start_judge, _judge_settings(task, config), stop) as start:
-            url, text = config.store.database, dump_config(config)
-            with closing(Run.create(where, task, config.run_settings, url=url, config=text)) as run:
-                return await _search(run, where, task, config, output, start, stop)
-
-
-async def _resume(where: Path, task: Task, config: Config, output: Output, world: Services) -> int:
-    with stop_on_signals() as stop:
-        output.say(f"{task.name}: starting the judge, building and measuring its baselines")
-        async with ready_judges(world.start_judge, _judge_settings(task, config), stop) as start:
-            with closing(Run.open(where, task, config.run_settings, config=dump_config(config))) as run:
-                return await _search(run, where, task, config, output, start, stop)
-
-
-async def _search(
-    run: Run, where: Path, task: Task, config: Config, output: Output, start: JudgeStarter, stop: Stop
-) -> int:
-    with live_progress(output, task.name) as observer:
-        outcome = await search(run, start, _proposers(task, config), observers=[observer], stop=stop.event)
-    output.show(summarise(account_of(run, where, task, config.task, outcome.text)))
+        output.say(f"{task.name}: starting the judge, which builds and measures the baselines")
+        async with ready_judges(start_judge, plan.judge_settings, stop) as start:
+            with open_run() as run:
+                with live_progress(output, task.name) as observer:
+                    outcome = await search(run, start, plan.proposers, observers=[observer], stop=stop.event)
+                output.show(summarise(account_of(run, plan.where, plan.config.task, task, outcome.text)))
+                found = run.best() is not None
     if outcome.status is RunStatus.INTERRUPTED:
-        output.say(f"stopped; go on with: evolve resume {where}")
+        output.say(f"stopped; everything is kept. Go on with: evolve resume {plan.where}")
         return stop.exit_code
-    return Exit.DONE if run.best() else Exit.NO
+    return Exit.DONE if found else Exit.NO
 
 
-def _proposers(task: Task, config: Config) -> list[WeightedProposer]:
-    return [WeightedProposer(Tuner(task.flag_choices, config.tuner), config.proposers.tuner)]
+def _check_writable(directory: Path) -> None:
+    """Refuse early what could not be made later; nothing is written.
 
-
-def _judge_settings(task: Task, config: Config) -> JudgeSettings:
-    return JudgeSettings(task.folder, config.search.lanes, config.judge.sandbox)
+    Raises:
+        UsageError: The directory is there and not empty, or cannot be made.
+    """
+    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
+        raise UsageError(f"{directory}: is there already; name a new or empty directory with --dir")
+    ancestor = next(folder for folder in (directory, *directory.absolute().parents) if folder.exists())
+    if not ancestor.is_dir() or not os.access(ancestor, os.W_OK | os.X_OK):
+        raise UsageError(f"{directory}: cannot be made: {ancestor} is not a folder you may write to; use --dir")

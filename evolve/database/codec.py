@@ -42,9 +42,6 @@ def program_row(program: Program) -> Row:
 
 def program_of(row: Mapping[str, Any], evaluation: Evaluation | None, confirmation: Evaluation | None) -> Program:
     """A program from its row, source text and verdicts."""
-    state = ProgramState(row["state"])
-    if state is ProgramState.QUEUED:  # A duplicate that still waits for its original shows nothing of it yet.
-        evaluation = confirmation = None
     return Program(
         number=row["number"],
         source=row["source"],
@@ -52,7 +49,7 @@ def program_of(row: Mapping[str, Any], evaluation: Evaluation | None, confirmati
         language=cast(Language, row["language"]),
         operator=row["operator"],
         proposer=row["proposer"],
-        state=state,
+        state=ProgramState(row["state"]),
         island=row["island"],
         generation=row["generation"],
         parents=tuple(json.loads(row["parents"])),

@@ -41,8 +41,8 @@ def sqlite_file(url: URL) -> Path | None:
 def open_engine(url: URL, *, read_only: bool = False) -> Engine:
     """An engine on ``url``. Read-only engines change no byte of the database.
 
-    Begin a writing transaction with ``engine.execution_options(write=True).begin()``: on SQLite it takes the write
-    lock at once (waiting its turn behind other runs), so that it cannot fail halfway.
+    Write on a connection with the execution option ``write=True``: on SQLite its transactions take the write lock at
+    once (waiting their turn behind other runs), so that none fails halfway. Without it every statement stands alone.
 
     Raises:
         UsageError: the database's driver is not installed.
@@ -71,7 +71,7 @@ def _frozen(file: Path) -> bool:
 def _prepare_sqlite(engine: Engine, *, read_only: bool) -> None:
     @event.listens_for(engine, "connect")
     def connect(connection: Any, _record: object) -> None:
-        connection.isolation_level = None  # The driver begins no transaction of its own; "begin" below does.
+        connection.isolation_level = None  # The driver begins no transaction of its own.
         cursor = connection.cursor()
         cursor.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
         if read_only:
@@ -85,5 +85,5 @@ def _prepare_sqlite(engine: Engine, *, read_only: bool) -> None:
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
-        write = connection.get_execution_options().get("write", False)
-        connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
+        if connection.get_execution_options().get("write", False):
+            connection.exec_driver_sql("BEGIN IMMEDIATE")

@@ -7,12 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from sqlalchemy import Engine, Executable, Select, and_, bindparam, case, func, select
+from sqlalchemy import Engine, Executable, bindparam, case, func, select
 
-from evaluators.evaluation import Artifact, Evaluation
+from evaluators.evaluation import Artifact, Evaluation, Status
 from evaluators.task import Language
 from evolve.budget import Charge
 from evolve.database.codec import duel_of, evaluation_of, program_of
+from evolve.database.queries import ARTIFACTS, DUELS, FIND, MODEL_CALLS, ONE_PROGRAM, PROGRAMS, SEARCH, TABLE, VERDICTS
 from evolve.database.records import (
     CellRecord,
     DuelRecord,
@@ -26,85 +27,20 @@ from evolve.database.records import (
     Totals,
 )
 from evolve.database.schema import (
-    artifacts,
     cells,
-    duels,
     evaluations,
     events,
     islands,
     ledger,
     migrations,
-    model_calls,
     programs,
     runs,
-    texts,
 )
 from evolve.settings import RunSettings
 from evolve.types import AddStatus, Program, ProgramState, RunStatus
 
 BATCH = 200
 """Programs read at a time when streaming: bounds memory, and no read holds a snapshot for long."""
-
-SEARCH, CONFIRMATION = "search", "confirmation"
-"""The two kinds of evaluation a program can have."""
-
-
-def _select_programs() -> Select[Any]:
-    first, second = evaluations.alias("first"), evaluations.alias("second")
-    first_env, second_env = texts.alias("first_env"), texts.alias("second_env")
-    source = texts.alias("source")
-    judged_as = func.coalesce(programs.c.duplicate_of, programs.c.number)
-
-    def verdict(table: Any, kind: str) -> Any:
-        return and_(table.c.run_id == programs.c.run_id, table.c.program == judged_as, table.c.kind == kind)
-
-    def stored(table: Any, run_id: Any, key: Any) -> Any:
-        return and_(table.c.run_id == run_id, table.c.hash == key)
-
-    joined = (
-        programs.join(source, stored(source, programs.c.run_id, programs.c.source_hash))
-        .outerjoin(first, verdict(first, SEARCH))
-        .outerjoin(first_env, stored(first_env, first.c.run_id, first.c.environment_hash))
-        .outerjoin(second, verdict(second, CONFIRMATION))
-        .outerjoin(second_env, stored(second_env, second.c.run_id, second.c.environment_hash))
-    )
-    return (
-        select(
-            *programs.c,
-            source.c.text.label("source"),
-            first.c.id.label("evaluation_id"),
-            first.c.document.label("evaluation"),
-            first_env.c.text.label("environment"),
-            first.c.judge_failed.label("judge_failed"),
-            second.c.id.label("confirmation_id"),
-            second.c.document.label("confirmation"),
-            second_env.c.text.label("confirmation_environment"),
-            second.c.judge_failed.label("confirmation_judge_failed"),
-        )
-        .select_from(joined)
-        .where(programs.c.run_id == bindparam("run"))
-    )
-
-
-_PROGRAMS = _select_programs()
-_ONE_PROGRAM = _PROGRAMS.where(programs.c.number == bindparam("number"))
-_FIND = select(programs.c.number, programs.c.state).where(
-    programs.c.run_id == bindparam("run"),
-    programs.c.source_hash == bindparam("source_hash"),
-    programs.c.language == bindparam("language"),
-    programs.c.duplicate_of.is_(None),
-)
-_ARTIFACTS = (
-    select(artifacts.c.evaluation_id, artifacts.c.name, texts.c.text, artifacts.c.truncated)
-    .join(texts, and_(texts.c.run_id == artifacts.c.run_id, texts.c.hash == artifacts.c.text_hash))
-    .where(artifacts.c.evaluation_id.in_(bindparam("ids", expanding=True)))
-    .order_by(artifacts.c.evaluation_id, artifacts.c.position)
-)
-_DUELS = (
-    select(duels)
-    .where(duels.c.run_id == bindparam("run"), duels.c.challenger == bindparam("challenger"))
-    .order_by(duels.c.id)
-)
 
 
 class StorageReader:
@@ -114,6 +50,7 @@ class StorageReader:
         """Read run ``run_id`` of the database behind ``engine``."""
         self._engine = engine
         self._run_id = run_id
+        self._reading = engine.connect()
 
     def run(self) -> RunRecord:
         """See :class:`~evolve.database.storage.Storage`."""
@@ -124,7 +61,7 @@ class StorageReader:
 
     def program(self, number: int) -> Program:
         """See :class:`~evolve.database.storage.Storage`."""
-        found = self._assemble(self._rows(_ONE_PROGRAM, number=number))
+        found = self._assemble(self._rows(ONE_PROGRAM, number=number))
         if not found:
             raise KeyError(f"no program {number} in this run")
         return found[0]
@@ -132,7 +69,7 @@ class StorageReader:
     def programs(self, *, state: ProgramState | None = None, proposer: str | None = None) -> Iterator[Program]:
         """See :class:`~evolve.database.storage.Storage`."""
         key = programs.c.finish_order if state is ProgramState.FINISHED else programs.c.number
-        statement = _PROGRAMS.where(key > bindparam("after")).order_by(key).limit(BATCH)
+        statement = PROGRAMS.where(key > bindparam("after")).order_by(key).limit(BATCH)
         if state is not None:
             statement = statement.where(programs.c.state == state.value)
         if proposer is not None:
@@ -144,15 +81,16 @@ class StorageReader:
 
     def unfinished(self) -> list[Program]:
         """See :class:`~evolve.database.storage.Storage`."""
-        rows = self._rows(_PROGRAMS.where(programs.c.state != ProgramState.FINISHED.value))
-        rows.sort(key=lambda row: (row["state"] != ProgramState.JUDGED.value, row["evaluation_id"] or 0, row["number"]))
+        rows = self._rows(PROGRAMS.where(programs.c.state != ProgramState.FINISHED.value))
         judged = [row for row in rows if row["state"] == ProgramState.JUDGED.value]
-        queued = sorted((row for row in rows if row not in judged), key=lambda row: row["number"])
+        queued = [row for row in rows if row["state"] == ProgramState.QUEUED.value]
+        judged.sort(key=lambda row: row["evaluation_id"])
+        queued.sort(key=lambda row: row["number"])
         return self._assemble(judged + queued)
 
     def find(self, source_hash: str, language: Language) -> tuple[int, ProgramState] | None:
         """See :class:`~evolve.database.storage.Storage`."""
-        rows = self._rows(_FIND, source_hash=source_hash, language=language)
+        rows = self._rows(FIND, source_hash=source_hash, language=language)
         return (rows[0]["number"], ProgramState(rows[0]["state"])) if rows else None
 
     def attempts(self, number: int) -> int:
@@ -162,7 +100,7 @@ class StorageReader:
 
     def duels(self, challenger: int) -> list[DuelRecord]:
         """See :class:`~evolve.database.storage.Storage`."""
-        return [duel_of(row) for row in self._rows(_DUELS, challenger=challenger)]
+        return [duel_of(row) for row in self._rows(DUELS, challenger=challenger)]
 
     def islands(self) -> list[IslandRecord]:
         """See :class:`~evolve.database.storage.Storage`."""
@@ -208,33 +146,13 @@ class StorageReader:
         )
 
     def _verdicts(self) -> tuple[dict[str, int], int]:
-        """Finished programs by verdict, duplicates not counted; and how many passed since the best finished."""
-        first, second = evaluations.alias("first"), evaluations.alias("second")
-        verdict = func.coalesce(second.c.status, first.c.status)
-
-        def of(table: Any, kind: str) -> Any:
-            return and_(table.c.run_id == programs.c.run_id, table.c.program == programs.c.number, table.c.kind == kind)
-
-        best = (
-            select(programs.c.finish_order)
-            .join(runs, and_(runs.c.id == programs.c.run_id, runs.c.best == programs.c.number))
-            .where(runs.c.id == self._run_id)
-            .scalar_subquery()
-        )
-        later = case((programs.c.finish_order > func.coalesce(best, 0), 1), else_=0)
-        statement = (
-            select(verdict.label("status"), func.count().label("number"), func.sum(later).label("later"))
-            .select_from(programs.join(first, of(first, SEARCH)).outerjoin(second, of(second, CONFIRMATION)))
-            .where(
-                programs.c.run_id == self._run_id,
-                programs.c.state == ProgramState.FINISHED.value,
-                programs.c.duplicate_of.is_(None),
-            )
-            .group_by(verdict)
-        )
-        rows = self._rows(statement)
-        since_best = sum(int(row["later"]) for row in rows if row["status"] == "passed")
+        rows = self._rows(VERDICTS)
+        since_best = sum(int(row["later"]) for row in rows if row["status"] == Status.PASSED.value)
         return {row["status"]: int(row["number"]) for row in rows}, since_best
+
+    def table(self) -> list[dict[str, Any]]:
+        """One flat row a program, by number, for looking at many at once: no sources, no documents."""
+        return [dict(row) for row in self._rows(TABLE)]
 
     def ledger(self) -> Sequence[LedgerEntry]:
         """See :class:`~evolve.database.storage.Storage`."""
@@ -259,19 +177,7 @@ class StorageReader:
 
     def model_calls(self) -> Sequence[ModelCall]:
         """See :class:`~evolve.database.storage.Storage`."""
-        prompt, completion = texts.alias("prompt_text"), texts.alias("completion_text")
-        names = ("model", "status", "program", "tokens_in", "tokens_out", "dollars", "wall_s")
-        statement = (
-            select(*model_calls.c[names], prompt.c.text.label("prompt"), completion.c.text.label("completion"))
-            .join(prompt, and_(prompt.c.run_id == model_calls.c.run_id, prompt.c.hash == model_calls.c.prompt_hash))
-            .join(
-                completion,
-                and_(completion.c.run_id == model_calls.c.run_id, completion.c.hash == model_calls.c.completion_hash),
-            )
-            .where(model_calls.c.run_id == self._run_id)
-            .order_by(model_calls.c.id)
-        )
-        return [ModelCall(**row) for row in self._rows(statement)]
+        return [ModelCall(**row) for row in self._rows(MODEL_CALLS)]
 
     def migrations(self) -> Sequence[Migrations]:
         """See :class:`~evolve.database.storage.Storage`."""
@@ -283,12 +189,15 @@ class StorageReader:
 
     def close(self) -> None:
         """See :class:`~evolve.database.storage.Storage`."""
+        self._reading.close()
         self._engine.dispose()
 
     def _rows(self, statement: Executable, **parameters: object) -> list[Mapping[str, Any]]:
-        with self._engine.connect() as connection:
-            result = connection.execute(statement, {"run": self._run_id, **parameters})
+        try:
+            result = self._reading.execute(statement, {"run": self._run_id, **parameters})
             return [dict(row) for row in result.mappings()]
+        finally:
+            self._reading.rollback()  # No snapshot is held between two calls.
 
     def _assemble(self, rows: Sequence[Mapping[str, Any]]) -> list[Program]:
         ids = [row[name] for row in rows for name in ("evaluation_id", "confirmation_id") if row[name] is not None]
@@ -311,7 +220,7 @@ class StorageReader:
     def _artifacts(self, ids: Sequence[int]) -> Mapping[int, list[Artifact]]:
         found: dict[int, list[Artifact]] = defaultdict(list)
         if ids:
-            for row in self._rows(_ARTIFACTS, ids=list(ids)):
+            for row in self._rows(ARTIFACTS, ids=list(ids)):
                 artifact = Artifact(name=row["name"], text=row["text"], truncated=row["truncated"])
                 found[row["evaluation_id"]].append(artifact)
         return found

@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from sqlalchemy import Connection, Engine, bindparam, delete, exists, insert, literal, select, update
+from sqlalchemy import Connection, Engine, delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
-from evaluators.evaluation import Evaluation
+from evaluators.evaluation import Environment, Evaluation
 from evolve.database.codec import duel_row, evaluation_row, ledger_row, program_row, text_hash, timing_rows
-from evolve.database.reader import CONFIRMATION, SEARCH, StorageReader
+from evolve.database.queries import CONFIRMATION, SEARCH
+from evolve.database.reader import StorageReader
 from evolve.database.records import (
     GLOBAL,
     CellRecord,
@@ -38,56 +39,11 @@ from evolve.database.schema import (
     model_calls,
     programs,
     runs,
-    texts,
     timings,
 )
+from evolve.database.statements import ADD_TEXT, ATTEMPT, FINISH, FINISH_DUPLICATE, JUDGE, SET_CELL, SET_ISLAND
 from evolve.errors import StorageError
 from evolve.types import AddStatus, Program, ProgramState, RunStatus
-
-_QUEUED, _JUDGED, _FINISHED = (state.value for state in ProgramState)
-
-_ADD_TEXT = insert(texts).from_select(
-    ["run_id", "hash", "text"],
-    select(
-        bindparam("run", type_=texts.c.run_id.type),
-        bindparam("key", type_=texts.c.hash.type),
-        bindparam("content", type_=texts.c.text.type),
-    ).where(~exists().where(texts.c.run_id == bindparam("run"), texts.c.hash == bindparam("key"))),
-)
-_THIS = (programs.c.run_id == bindparam("run"), programs.c.number == bindparam("this"))
-_JUDGE = (
-    update(programs)
-    .where(*_THIS, programs.c.state == _QUEUED, programs.c.duplicate_of.is_(None))
-    .values(state=_JUDGED, judged_at=bindparam("now"))
-)
-_FINISH = (
-    update(programs)
-    .where(*_THIS, programs.c.state == _JUDGED)
-    .values(state=_FINISHED, placement=bindparam("placed"), finish_order=bindparam("nth"), finished_at=bindparam("now"))
-)
-_FINISH_DUPLICATE = (
-    update(programs)
-    .where(*_THIS, programs.c.state == _QUEUED, programs.c.duplicate_of == bindparam("original"))
-    .values(
-        state=_FINISHED,
-        placement=AddStatus.NOT_ADDED.value,
-        finish_order=bindparam("nth"),
-        finished_at=bindparam("now"),
-    )
-)
-_ATTEMPT = (
-    update(programs).where(*_THIS, programs.c.state != _FINISHED).values(attempts=programs.c.attempts + literal(1))
-)
-_ISLAND = (
-    update(islands)
-    .where(islands.c.run_id == bindparam("run"), islands.c.number == bindparam("this"))
-    .values({name: bindparam(f"new_{name}") for name in ("finished", "stagnant", "resets")})
-)
-_CELL = (
-    update(cells)
-    .where(cells.c.run_id == bindparam("run"), cells.c.island == bindparam("at"), cells.c.cell == bindparam("which"))
-    .values(program=bindparam("elite"))
-)
 
 
 class SqlStorage(StorageReader):
@@ -96,9 +52,10 @@ class SqlStorage(StorageReader):
     def __init__(self, engine: Engine, run_id: int, clock: Callable[[], float] = time.time) -> None:
         """Write run ``run_id``; ``clock`` gives seconds since the epoch."""
         super().__init__(engine, run_id)
-        self._writer = engine.execution_options(write=True)
+        # One connection for the run's whole life: taking it from the pool costs more than most statements.
+        self._connection = engine.connect().execution_options(write=True)
         self._clock = clock
-        self._environment = ""
+        self._environment: tuple[Environment, str] | None = None
 
     @classmethod
     def create(cls, engine: Engine, new: NewRun, clock: Callable[[], float] = time.time) -> SqlStorage:
@@ -169,7 +126,7 @@ class SqlStorage(StorageReader):
     ) -> None:
         """See :class:`~evolve.database.storage.Storage`."""
         with self._write() as connection:
-            self._step(connection, _JUDGE, number, "not queued", now=self._clock())
+            self._step(connection, JUDGE, number, "not queued", now=self._clock())
             self._add_evaluation(connection, number, SEARCH, evaluation, judge_failed)
             self._add_ledger(connection, ledger)
 
@@ -179,7 +136,7 @@ class SqlStorage(StorageReader):
         """See :class:`~evolve.database.storage.Storage`."""
         with self._write() as connection:
             statement = select(programs.c.state).where(programs.c.run_id == self._run_id, programs.c.number == number)
-            if connection.execute(statement).scalar_one_or_none() != _JUDGED:
+            if connection.execute(statement).scalar_one_or_none() != ProgramState.JUDGED.value:
                 raise StorageError(f"program {number}: not judged, so it cannot be confirmed")
             self._add_evaluation(connection, number, CONFIRMATION, evaluation, judge_failed)
             self._add_ledger(connection, ledger)
@@ -194,7 +151,7 @@ class SqlStorage(StorageReader):
     def add_attempt(self, number: int, ledger: LedgerEntry, text: str) -> None:
         """See :class:`~evolve.database.storage.Storage`."""
         with self._write() as connection:
-            self._step(connection, _ATTEMPT, number, "finished or missing")
+            self._step(connection, ATTEMPT, number, "finished or missing")
             self._add_ledger(connection, ledger)
             self._add_events(connection, [Event("infra", text, number)])
 
@@ -203,10 +160,10 @@ class SqlStorage(StorageReader):
         now = self._clock()
         with self._write() as connection:
             placed = {"placed": finish.placement.value, "nth": finish.order, "now": now}
-            self._step(connection, _FINISH, finish.number, "not judged", **placed)
+            self._step(connection, FINISH, finish.number, "not judged", **placed)
             for number, order in finish.duplicates:
                 waiting = {"original": finish.number, "nth": order, "now": now}
-                self._step(connection, _FINISH_DUPLICATE, number, "no waiting duplicate", **waiting)
+                self._step(connection, FINISH_DUPLICATE, number, "no waiting duplicate", **waiting)
             self._set_cells(connection, finish.cells)
             if finish.island is not None:
                 self._set_island(connection, finish.island)
@@ -277,13 +234,23 @@ class SqlStorage(StorageReader):
         with self._write() as connection:
             self._add_events(connection, [event])
 
+    def close(self) -> None:
+        """See :class:`~evolve.database.storage.Storage`."""
+        self._connection.close()
+        super().close()
+
     @contextmanager
     def _write(self) -> Iterator[Connection]:
+        committed = False
         try:
-            with self._writer.begin() as connection:
-                yield connection
+            with self._connection.begin():
+                yield self._connection
+            committed = True
         except IntegrityError as error:
             raise StorageError(f"the database refuses it: {' '.join(str(error.orig).split())}") from error
+        finally:
+            if not committed:  # What was rolled back may have been the environment remembered as stored.
+                self._environment = None
 
     def _step(self, connection: Connection, statement: Any, number: int, refusal: str, **values: object) -> None:
         """Update one program where its state allows it, or raise."""
@@ -294,16 +261,13 @@ class SqlStorage(StorageReader):
     def _add_evaluation(
         self, connection: Connection, number: int, kind: str, evaluation: Evaluation, judge_failed: bool
     ) -> None:
-        environment = evaluation.environment.model_dump_json()
-        key = text_hash(environment)
-        self._add_text(connection, key, environment)
         row = {
             **evaluation_row(evaluation),
             "run_id": self._run_id,
             "program": number,
             "kind": kind,
             "judge_failed": judge_failed,
-            "environment_hash": key,
+            "environment_hash": self._environment_hash(connection, evaluation.environment),
             "created_at": self._clock(),
         }
         result = connection.execute(insert(evaluations).returning(evaluations.c.id), row)
@@ -324,8 +288,18 @@ class SqlStorage(StorageReader):
                 },
             )
 
+    def _environment_hash(self, connection: Connection, environment: Environment) -> str:
+        """Store an environment as text; it is nearly always the one stored last."""
+        if self._environment is not None and self._environment[0] == environment:
+            return self._environment[1]
+        document = environment.model_dump_json()
+        key = text_hash(document)
+        self._add_text(connection, key, document)
+        self._environment = (environment, key)
+        return key
+
     def _add_text(self, connection: Connection, key: str, content: str) -> None:
-        connection.execute(_ADD_TEXT, {"run": self._run_id, "key": key, "content": content})
+        connection.execute(ADD_TEXT, {"run": self._run_id, "key": key, "content": content})
 
     def _add_ledger(self, connection: Connection, entry: LedgerEntry) -> None:
         connection.execute(insert(ledger), {**ledger_row(entry), "run_id": self._run_id, "created_at": self._clock()})
@@ -340,11 +314,11 @@ class SqlStorage(StorageReader):
 
     def _set_island(self, connection: Connection, island: IslandRecord) -> None:
         values = {"new_finished": island.finished, "new_stagnant": island.stagnant, "new_resets": island.resets}
-        connection.execute(_ISLAND, {"run": self._run_id, "this": island.number, **values})
+        connection.execute(SET_ISLAND, {"run": self._run_id, "this": island.number, **values})
 
     def _set_cells(self, connection: Connection, new: Iterable[CellRecord]) -> None:
         for cell in new:
             key = {"run": self._run_id, "at": cell.island, "which": cell.cell}
-            if connection.execute(_CELL, {**key, "elite": cell.program}).rowcount == 0:
+            if connection.execute(SET_CELL, {**key, "elite": cell.program}).rowcount == 0:
                 row = {"run_id": self._run_id, "island": cell.island, "cell": cell.cell, "program": cell.program}
                 connection.execute(insert(cells), row)

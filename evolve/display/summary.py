@@ -38,7 +38,11 @@ def summarise(account: Account) -> Report:
     else:
         pairs += [("best program", _describe(best)), *_merit(best, account), ("held-out", held_out(best))]
     pairs += [("candidates", candidates(account.progress)), ("spent", spent(account.progress))]
-    pairs += [("sandbox", _sandbox_warning(best or account.seed)), ("stored in", account.directory), ("next", _next_steps(account))]
+    pairs += [
+        ("sandbox", _sandbox_warning(best or account.seed)),
+        ("stored in", account.directory),
+        ("next", _next_steps(account)),
+    ]
     return Report(_data(account), [facts(pairs)])
 
 

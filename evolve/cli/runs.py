@@ -1,0 +1,56 @@
+"""Finding runs, and collecting what a summary says of one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from evaluators.errors import UsageError
+from evaluators.task import Task
+from evolve.display.summary import Account
+from evolve.run import Run
+from evolve.types import Program
+from evolve.view import RunView
+
+RUNS_FOLDER = Path("runs")
+SEED_NUMBER = 1
+
+
+def find_run(run: Path) -> Path:
+    """A run's directory: as given, or by its name in ``runs/``.
+
+    Raises:
+        UsageError: There is none.
+    """
+    for candidate in (run, RUNS_FOLDER / run):
+        if candidate.is_dir():
+            return candidate
+    raise UsageError(f"{run}: no such run; name the directory that evolve run made")
+
+
+def program_of(view: RunView, number: int) -> Program:
+    """One program of a run.
+
+    Raises:
+        UsageError: There is none of that number.
+    """
+    try:
+        return view.program(number)
+    except KeyError:
+        raise UsageError(f"run {view.record.name} has no program {number}") from None
+
+
+def account_of(run: Run | RunView, directory: Path, task_name: str, task: Task | None, reason: str) -> Account:
+    """What there is to say of a run; without its task the best published score is left out."""
+    try:
+        seed = run.program(SEED_NUMBER)
+    except KeyError:
+        seed = None
+    return Account(
+        directory=str(directory),
+        task=task_name,
+        progress=run.progress(),
+        seed=seed,
+        reason=reason,
+        best_known=task.best_known if task else None,
+        best_known_source=task.best_known_source if task else "",
+    )

@@ -1,0 +1,144 @@
+"""The larger queries, built once: SQLAlchemy then compiles each only once a process. All take the parameter ``run``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import Select, and_, bindparam, case, func, select
+
+from evolve.database.schema import artifacts, duels, evaluations, model_calls, programs, runs, texts
+from evolve.types import ProgramState
+
+SEARCH, CONFIRMATION = "search", "confirmation"
+"""The two kinds of evaluation a program can have."""
+
+_first, _second = evaluations.alias("first"), evaluations.alias("second")
+
+
+def _verdict(table: Any, kind: str) -> Any:
+    """Joins a program with its evaluation: a duplicate with its original's, once it is finished itself."""
+    judged_as = func.coalesce(programs.c.duplicate_of, programs.c.number)
+    return and_(
+        table.c.run_id == programs.c.run_id,
+        table.c.program == judged_as,
+        table.c.kind == kind,
+        programs.c.state != ProgramState.QUEUED.value,
+    )
+
+
+def _stored(table: Any, run_id: Any, key: Any) -> Any:
+    return and_(table.c.run_id == run_id, table.c.hash == key)
+
+
+def _select_programs() -> Select[*tuple[Any, ...]]:
+    first_env, second_env, source = texts.alias("first_env"), texts.alias("second_env"), texts.alias("source")
+    joined = (
+        programs.join(source, _stored(source, programs.c.run_id, programs.c.source_hash))
+        .outerjoin(_first, _verdict(_first, SEARCH))
+        .outerjoin(first_env, _stored(first_env, _first.c.run_id, _first.c.environment_hash))
+        .outerjoin(_second, _verdict(_second, CONFIRMATION))
+        .outerjoin(second_env, _stored(second_env, _second.c.run_id, _second.c.environment_hash))
+    )
+    columns = (
+        *programs.c,
+        source.c.text.label("source"),
+        _first.c.id.label("evaluation_id"),
+        _first.c.document.label("evaluation"),
+        first_env.c.text.label("environment"),
+        _first.c.judge_failed.label("judge_failed"),
+        _second.c.id.label("confirmation_id"),
+        _second.c.document.label("confirmation"),
+        second_env.c.text.label("confirmation_environment"),
+        _second.c.judge_failed.label("confirmation_judge_failed"),
+    )
+    return select(*columns).select_from(joined).where(programs.c.run_id == bindparam("run"))
+
+
+def _select_table() -> Select[*tuple[Any, ...]]:
+    def stands(name: str) -> Any:
+        """Of the verdict that stands: the second where there is one."""
+        return case((_second.c.id.is_not(None), _second.c[name]), else_=_first.c[name]).label(name)
+
+    before = programs.c["number", "island", "generation", "operator", "proposer", "model", "language", "state"]
+    verdict = ("status", "stage", "score", "speedup_low", "speedup", "speedup_high", "message", "device_class")
+    after = programs.c["placement", "finish_order", "duplicate_of", "parents", "note", "source_hash"]
+    return (
+        select(
+            *before,
+            *(stands(name) for name in verdict),
+            func.coalesce(_second.c.confirmed, _first.c.confirmed).label("confirmed"),
+            (func.coalesce(_first.c.device_s, 0.0) + func.coalesce(_second.c.device_s, 0.0)).label("device_s"),
+            *after,
+            *programs.c["created_at", "judged_at", "finished_at"],
+        )
+        .select_from(
+            programs.outerjoin(_first, _verdict(_first, SEARCH)).outerjoin(_second, _verdict(_second, CONFIRMATION))
+        )
+        .where(programs.c.run_id == bindparam("run"))
+        .order_by(programs.c.number)
+    )
+
+
+def _select_verdicts() -> Select[*tuple[Any, ...]]:
+    """Finished programs by verdict, duplicates not counted, and how many of each finished after the best did."""
+    status = func.coalesce(_second.c.status, _first.c.status)
+    best = (
+        select(programs.c.finish_order)
+        .join(runs, and_(runs.c.id == programs.c.run_id, runs.c.best == programs.c.number))
+        .where(runs.c.id == bindparam("run"))
+        .scalar_subquery()
+    )
+    later = case((programs.c.finish_order > func.coalesce(best, 0), 1), else_=0)
+    return (
+        select(status.label("status"), func.count().label("number"), func.sum(later).label("later"))
+        .select_from(
+            programs.join(_first, _verdict(_first, SEARCH)).outerjoin(_second, _verdict(_second, CONFIRMATION))
+        )
+        .where(
+            programs.c.run_id == bindparam("run"),
+            programs.c.state == ProgramState.FINISHED.value,
+            programs.c.duplicate_of.is_(None),
+        )
+        .group_by(status)
+    )
+
+
+def _select_model_calls() -> Select[*tuple[Any, ...]]:
+    prompt, completion = texts.alias("prompt_text"), texts.alias("completion_text")
+    names = ("model", "status", "program", "tokens_in", "tokens_out", "dollars", "wall_s")
+    return (
+        select(*model_calls.c[names], prompt.c.text.label("prompt"), completion.c.text.label("completion"))
+        .join(prompt, _stored(prompt, model_calls.c.run_id, model_calls.c.prompt_hash))
+        .join(completion, _stored(completion, model_calls.c.run_id, model_calls.c.completion_hash))
+        .where(model_calls.c.run_id == bindparam("run"))
+        .order_by(model_calls.c.id)
+    )
+
+
+PROGRAMS = _select_programs()
+"""Programs with their sources and verdicts, in no order."""
+
+ONE_PROGRAM = PROGRAMS.where(programs.c.number == bindparam("number"))
+TABLE = _select_table()
+VERDICTS = _select_verdicts()
+MODEL_CALLS = _select_model_calls()
+
+FIND = select(programs.c.number, programs.c.state).where(
+    programs.c.run_id == bindparam("run"),
+    programs.c.source_hash == bindparam("source_hash"),
+    programs.c.language == bindparam("language"),
+    programs.c.duplicate_of.is_(None),
+)
+
+ARTIFACTS = (
+    select(artifacts.c.evaluation_id, artifacts.c.name, texts.c.text, artifacts.c.truncated)
+    .join(texts, _stored(texts, artifacts.c.run_id, artifacts.c.text_hash))
+    .where(artifacts.c.evaluation_id.in_(bindparam("ids", expanding=True)))
+    .order_by(artifacts.c.evaluation_id, artifacts.c.position)
+)
+
+DUELS = (
+    select(duels)
+    .where(duels.c.run_id == bindparam("run"), duels.c.challenger == bindparam("challenger"))
+    .order_by(duels.c.id)
+)

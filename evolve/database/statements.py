@@ -1,0 +1,57 @@
+"""The writing statements that run for every program, built once: SQLAlchemy then compiles each only once a process.
+
+All take the parameter ``run``; those on one row take its number as ``this``. Each transition names the state it starts
+from, so that a program that is elsewhere is not touched.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import bindparam, exists, insert, literal, select, update
+
+from evolve.database.schema import cells, islands, programs, texts
+from evolve.types import AddStatus, ProgramState
+
+_QUEUED, _JUDGED, _FINISHED = (state.value for state in ProgramState)
+
+ADD_TEXT = insert(texts).from_select(
+    ["run_id", "hash", "text"],
+    select(
+        bindparam("run", type_=texts.c.run_id.type),
+        bindparam("key", type_=texts.c.hash.type),
+        bindparam("content", type_=texts.c.text.type),
+    ).where(~exists().where(texts.c.run_id == bindparam("run"), texts.c.hash == bindparam("key"))),
+)
+_THIS = (programs.c.run_id == bindparam("run"), programs.c.number == bindparam("this"))
+JUDGE = (
+    update(programs)
+    .where(*_THIS, programs.c.state == _QUEUED, programs.c.duplicate_of.is_(None))
+    .values(state=_JUDGED, judged_at=bindparam("now"))
+)
+FINISH = (
+    update(programs)
+    .where(*_THIS, programs.c.state == _JUDGED)
+    .values(state=_FINISHED, placement=bindparam("placed"), finish_order=bindparam("nth"), finished_at=bindparam("now"))
+)
+FINISH_DUPLICATE = (
+    update(programs)
+    .where(*_THIS, programs.c.state == _QUEUED, programs.c.duplicate_of == bindparam("original"))
+    .values(
+        state=_FINISHED,
+        placement=AddStatus.NOT_ADDED.value,
+        finish_order=bindparam("nth"),
+        finished_at=bindparam("now"),
+    )
+)
+ATTEMPT = (
+    update(programs).where(*_THIS, programs.c.state != _FINISHED).values(attempts=programs.c.attempts + literal(1))
+)
+SET_ISLAND = (
+    update(islands)
+    .where(islands.c.run_id == bindparam("run"), islands.c.number == bindparam("this"))
+    .values({name: bindparam(f"new_{name}") for name in ("finished", "stagnant", "resets")})
+)
+SET_CELL = (
+    update(cells)
+    .where(cells.c.run_id == bindparam("run"), cells.c.island == bindparam("at"), cells.c.cell == bindparam("which"))
+    .values(program=bindparam("elite"))
+)

@@ -1,0 +1,153 @@
+"""Keeps a judge alive: starts it, starts it anew when it failed, and gives a suspect the judge for itself."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import TypeVar
+
+from evaluators.client import Judge, JudgeReady
+from evaluators.errors import JudgeError
+from evolve.errors import JudgeUnavailableError
+
+JudgeFactory = Callable[[], Awaitable[Judge]]
+"""Starts a judge. Called again when one died."""
+
+STARTS = 3
+"""How many times in a row starting anew is tried."""
+
+T = TypeVar("T")
+
+
+class JudgeHungError(JudgeError):
+    """No answer within the deadline."""
+
+
+class JudgeKeeper:
+    """Owns the judge's process. Any failure of an answer discards that judge; the next question starts another."""
+
+    def __init__(self, start: JudgeFactory) -> None:
+        """Nothing is started yet."""
+        self._start = start
+        self._judge: Judge | None = None
+        self._ready: JudgeReady | None = None
+        self._starting = asyncio.Lock()
+        self._gate = _Gate()
+
+    @property
+    def ready(self) -> JudgeReady:
+        """What the judge said of itself when it was last started."""
+        if self._ready is None:
+            raise JudgeUnavailableError("the judge was never started")
+        return self._ready
+
+    async def open(self) -> JudgeReady:
+        """Start the judge for the first time; its own errors are the caller's to report.
+
+        Raises:
+            JudgeError: it failed.
+            UsageError: it refuses this task or this host.
+        """
+        await self._begin()
+        return self.ready
+
+    async def call(self, question: Callable[[Judge], Awaitable[T]], deadline_s: float, *, alone: bool = False) -> T:
+        """Ask the judge; with ``alone`` nothing else is in its hands meanwhile.
+
+        Raises:
+            JudgeHungError: no answer after ``deadline_s``; the judge was discarded.
+            JudgeUnavailableError: it cannot be started anew.
+            JudgeError: it failed; it was discarded.
+        """
+        async with self._gate.alone() if alone else self._gate.shared():
+            judge = await self._current()
+            try:
+                async with asyncio.timeout(deadline_s) as limit:
+                    return await question(judge)
+            except TimeoutError as error:
+                await self.discard(judge)
+                if not limit.expired():
+                    raise JudgeError(f"the judge timed out: {error}") from error
+                raise JudgeHungError(f"no answer within {deadline_s:.3g} s") from None
+            except JudgeError:
+                await self.discard(judge)
+                raise
+
+    async def discard(self, judge: Judge | None = None) -> None:
+        """End this judge (or the current one); the next call starts another."""
+        judge = judge or self._judge
+        if judge is None or judge is not self._judge:
+            return
+        self._judge = None
+        with suppress(JudgeError):
+            await judge.close()
+
+    async def close(self) -> None:
+        """End the judge."""
+        await self.discard()
+
+    async def _current(self) -> Judge:
+        async with self._starting:
+            for attempt in range(STARTS):
+                if self._judge is not None:
+                    break
+                try:
+                    await self._begin()
+                except JudgeError as error:
+                    if attempt == STARTS - 1:
+                        raise JudgeUnavailableError(f"the judge cannot be started anew: {error}") from error
+        if self._judge is None:
+            raise JudgeUnavailableError("the judge is gone")
+        return self._judge
+
+    async def _begin(self) -> None:
+        judge = await self._start()
+        try:
+            self._ready = await judge.ready()
+        except BaseException:
+            with suppress(JudgeError):
+                await judge.close()
+            raise
+        self._judge = judge
+
+
+class _Gate:
+    """Many may pass together, or one alone. Whoever wants to be alone goes first."""
+
+    def __init__(self) -> None:
+        self._inside = 0
+        self._exclusive = False
+        self._waiting_alone = 0
+        self._changed = asyncio.Condition()
+
+    @asynccontextmanager
+    async def shared(self) -> AsyncIterator[None]:
+        if self._exclusive or self._waiting_alone:
+            async with self._changed:
+                await self._changed.wait_for(lambda: not self._exclusive and not self._waiting_alone)
+        self._inside += 1
+        try:
+            yield
+        finally:
+            self._inside -= 1
+            await self._tell()
+
+    @asynccontextmanager
+    async def alone(self) -> AsyncIterator[None]:
+        self._waiting_alone += 1
+        try:
+            async with self._changed:
+                await self._changed.wait_for(lambda: not self._exclusive and self._inside == 0)
+                self._exclusive = True
+        finally:
+            self._waiting_alone -= 1
+        try:
+            yield
+        finally:
+            self._exclusive = False
+            await self._tell()
+
+    async def _tell(self) -> None:
+        async with self._changed:
+            self._changed.notify_all()

@@ -1,0 +1,199 @@
+"""Questions to the judge: reserved beforehand, answered within a deadline, tried again where we failed, stored."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from evaluators.client import Judge
+from evaluators.errors import JudgeError
+from evaluators.evaluation import Duel, DuelOutcome, Evaluation, Stage, Status
+from evaluators.task import Task
+from evolve.budget import Charge, Reservation
+from evolve.database.records import DuelRecord
+from evolve.errors import BudgetRefusedError, JudgeUnavailableError
+from evolve.judge_keeper import JudgeHungError, JudgeKeeper
+from evolve.run import SEED_NUMBER, Run
+from evolve.types import Program, StopReason
+
+TRIES = 3
+"""How many times one program may meet a failure of the judge before it counts as its own."""
+
+CALLS_PER_WORKLOAD = 30
+"""Calls at the limit that a workload may take, rounds and checks together, before the judge counts as hung."""
+
+T = TypeVar("T")
+
+
+def deadline_s(task: Task, configured: float | None) -> float:
+    """After so many seconds without an answer the judge counts as hung: the worst case of one question."""
+    if configured is not None:
+        return configured
+    limits = task.limits
+    per_workload = limits.import_s + limits.prepare_s + CALLS_PER_WORKLOAD * limits.call_s
+    return limits.build_s + max(1, len(task.workloads)) * per_workload
+
+
+class Judging:
+    """Asks the judge on behalf of a run. Every method leaves the answer and its cost in the database."""
+
+    def __init__(
+        self,
+        run: Run,
+        keeper: JudgeKeeper,
+        note: Callable[[str], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """``note`` gets one line whenever the judge failed."""
+        self._run = run
+        self._keeper = keeper
+        self._note = note
+        self._clock = clock
+        self._deadline_s = deadline_s(run.task, run.settings.search.evaluation_timeout_s)
+
+    def reserve(self) -> Reservation | StopReason:
+        """Reserve the worst case of one question, or say which cap forbids it.
+
+        Near the cap on device time the worst case is what remains of it, as long as the dearest evaluation so far
+        would fit in; the question is broken off there.
+        """
+        budget = self._run.budget
+        worst = self._deadline_s
+        remaining = budget.remaining_device_s()
+        if remaining is not None and remaining < worst:
+            if remaining <= 0 or remaining < self._run.booking.largest_device_s:
+                return StopReason.DEVICE_SECONDS
+            worst = remaining
+        return budget.reserve(Charge(device_s=worst))
+
+    async def evaluate(self, program: Program, reservation: Reservation) -> Program:
+        """Have a queued program judged; returns it as stored: ``judged``.
+
+        Raises:
+            BudgetRefusedError: a cap broke it off; it stays queued.
+            JudgeError: the judge cannot go on, or failed on the seed program.
+        """
+        answer = await self._ask(
+            program, reservation, lambda judge: judge.evaluate(program.source, program.language), _failed_evaluation
+        )
+        if answer is not None:
+            return self._run.booking.judged(program, *answer)
+        if program.number == SEED_NUMBER:
+            raise JudgeError(f"the judge failed {TRIES} times on the seed program {self._run.task.seed_program}")
+        return self._run.booking.judged(program, self._given_up(program, Stage.LINT), None, judge_failed=True)
+
+    async def confirm(self, program: Program) -> Program:
+        """Have a judged program confirmed; returns it with the second verdict, as stored.
+
+        Raises:
+            BudgetRefusedError: a cap leaves no room; the program stays judged.
+            JudgeError: the judge cannot go on.
+        """
+        answer = await self._ask(
+            program, self._reserved(), lambda judge: judge.confirm(program.source, program.language), _failed_evaluation
+        )
+        if answer is not None:
+            return self._run.booking.confirmed(program, *answer)
+        given_up = self._given_up(program, Stage.CONFIRMATION)
+        return self._run.booking.confirmed(program, given_up, None, judge_failed=True)
+
+    async def duel(self, challenger: Program, occupant: Program) -> Duel | None:
+        """Have two passed programs compared, or take the stored result; ``None`` where the judge failed.
+
+        Raises:
+            BudgetRefusedError: a cap leaves no room.
+            JudgeError: the judge cannot go on.
+        """
+        for record in self._run.storage.duels(challenger.number):
+            if record.occupant == occupant.number:
+                return record.duel
+        pair = (challenger.source, challenger.language), (occupant.source, occupant.language)
+        answer = await self._ask(challenger, self._reserved(), lambda judge: judge.duel(*pair), _failed_duel)
+        if answer is None:
+            return None
+        duel, reservation = answer
+        self._run.booking.dueled(DuelRecord(challenger.number, occupant.number, duel), reservation)
+        return duel
+
+    def fail_in_duel(self, program: Program, duel: Duel) -> Program:
+        """A judged program failed in a duel: that becomes its verdict."""
+        evaluation = Evaluation(
+            status=duel.failure or Status.RUNTIME_ERROR,
+            stage=Stage.ROUNDS,
+            task_hash=self._run.task.hash,
+            source_hash=program.source_hash,
+            message=f"failed in a duel: {duel.message}" if duel.message else "failed in a duel",
+            environment=self._keeper.ready.environment,
+        )
+        return self._run.booking.confirmed(program, evaluation, None)
+
+    def _reserved(self) -> Reservation:
+        reservation = self.reserve()
+        if isinstance(reservation, StopReason):
+            raise BudgetRefusedError(reservation)
+        return reservation
+
+    async def _ask(
+        self,
+        program: Program,
+        reservation: Reservation,
+        question: Callable[[Judge], Awaitable[T]],
+        failure_of: Callable[[T], str | None],
+    ) -> tuple[T, Reservation] | None:
+        """Ask up to :data:`TRIES` times; ``None`` when the judge failed every time. A retry has the judge alone."""
+        tries = 0
+        while True:
+            started = self._clock()
+            try:
+                answer = await self._keeper.call(question, reservation.worst.device_s, alone=tries > 0)
+            except JudgeUnavailableError:
+                self._run.budget.settle(reservation)
+                raise
+            except JudgeError as error:
+                elapsed_s = self._clock() - started
+                if isinstance(error, JudgeHungError) and reservation.worst.device_s < self._deadline_s:
+                    self._run.booking.abandoned(program, reservation, elapsed_s)
+                    raise BudgetRefusedError(StopReason.DEVICE_SECONDS) from None
+                failure: str | None = str(error)
+            except asyncio.CancelledError:
+                self._run.booking.abandoned(program, reservation, self._clock() - started)
+                raise
+            else:
+                elapsed_s = self._clock() - started
+                failure = failure_of(answer)
+                if failure is None:
+                    return answer, reservation
+                await self._keeper.discard()
+            tries = self._failed(program, reservation, elapsed_s, failure or "no reason given", tries)
+            if tries >= TRIES:
+                return None
+            reservation = self._reserved()
+
+    def _failed(self, program: Program, reservation: Reservation, elapsed_s: float, text: str, tries: int) -> int:
+        """Book a failure of the judge; returns how many this program has met, those before a crash included."""
+        self._run.booking.attempted(program, reservation, elapsed_s, text)
+        self._note(f"program {program.number}: the judge failed: {text}")
+        if program.evaluation is None:
+            return self._run.storage.attempts(program.number)
+        return tries + 1
+
+    def _given_up(self, program: Program, stage: Stage) -> Evaluation:
+        return Evaluation(
+            status=Status.RUNTIME_ERROR,
+            stage=stage,
+            task_hash=self._run.task.hash,
+            source_hash=program.source_hash,
+            message=f"the judge failed {TRIES} times on it",
+            environment=self._keeper.ready.environment,
+        )
+
+
+def _failed_evaluation(evaluation: Evaluation) -> str | None:
+    return (evaluation.message or "infra_error") if evaluation.status is Status.INFRA_ERROR else None
+
+
+def _failed_duel(duel: Duel) -> str | None:
+    failed = duel.outcome is DuelOutcome.FAILED and duel.failure is Status.INFRA_ERROR
+    return (duel.message or "infra_error") if failed else None

@@ -1,0 +1,75 @@
+"""Making and opening a run's folder and storage, with every way in which that can be refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from evaluators.errors import UsageError
+from evaluators.task import Task
+from evolve.database.records import NewRun
+from evolve.database.sql_storage import SqlStorage
+from evolve.database.storage import Storage
+from evolve.database.versions import create_database, open_database
+from evolve.run_directory import RunDirectory
+from evolve.settings import RunSettings
+
+
+def create_storage(directory: Path, new: NewRun, url: str | None) -> tuple[RunDirectory, Storage]:
+    """Make the folder, locked, and the run's storage; leaves nothing behind where it fails.
+
+    Raises:
+        UsageError: see :meth:`evolve.run.Run.create`.
+    """
+    folder = RunDirectory(directory)
+    is_new = folder.make()
+    try:
+        folder.acquire()
+        engine = create_database(url or f"sqlite:///{folder.database}")
+        storage = SqlStorage.create(engine, new)
+        if url is not None:
+            folder.name_database(url, storage.run().id)
+        if new.config:
+            folder.write(folder.config, new.config)
+    except BaseException:
+        folder.erase(new=is_new)
+        raise
+    return folder, storage
+
+
+def open_storage(
+    directory: Path, task: Task, settings: RunSettings | None, url: str | None, config: str | None
+) -> tuple[RunDirectory, Storage, RunSettings]:
+    """Open a run's folder, locked, and its storage; returns the settings it goes on with.
+
+    Raises:
+        UsageError: see :meth:`evolve.run.Run.open`.
+    """
+    folder = RunDirectory(directory)
+    location, run_id = folder.locate(url)
+    engine = open_database(location)
+    storage = SqlStorage(engine, run_id)
+    try:
+        folder.acquire()
+        record = storage.run()
+        if record.task_hash != task.hash:
+            raise UsageError(
+                f"run {directory}: its task {record.task_name} was another when it began (hash "
+                f"{record.task_hash[:12]}, now {task.hash[:12]}); restore the task's files, or begin a new run"
+            )
+        if settings is not None and settings != record.settings:
+            _check_unchanged(directory, record.settings, settings)
+            storage.set_settings(settings.model_dump_json(), record.config if config is None else config)
+            if config is not None:
+                folder.write(folder.config, config)
+    except BaseException:
+        folder.release()
+        storage.close()
+        raise
+    return folder, storage, settings or record.settings
+
+
+def _check_unchanged(directory: Path, before: RunSettings, after: RunSettings) -> None:
+    for name in ("seed", "islands"):
+        old, new = getattr(before.search, name), getattr(after.search, name)
+        if old != new:
+            raise UsageError(f"run {directory}: search.{name} is {old} and cannot become {new}; begin a new run")

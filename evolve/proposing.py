@@ -1,0 +1,89 @@
+"""The proposers of a run: which one is asked, who is told, and what they may cost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+from evaluators.errors import UsageError
+from evolve.budget import Charge
+from evolve.database.storage import Storage
+from evolve.streams import Stream, stream
+from evolve.types import Program, ProgramState, Proposal, ProposeContext, Proposer
+
+
+@dataclass(frozen=True)
+class WeightedProposer:
+    """A proposer and its share of the proposals."""
+
+    proposer: Proposer
+    weight: float = 1.0
+
+
+@runtime_checkable
+class Priced(Protocol):
+    """A proposer that spends money or tokens itself: it says in advance how much one proposal may cost at worst.
+
+    What it did spend it books with :meth:`evolve.run.Run.record_model_call`.
+    """
+
+    def worst_case(self) -> Charge:
+        """The most that one ``propose`` can cost, every retry included."""
+        ...
+
+
+class Proposers:
+    """Asks one proposer, drawn by weight; the others in drawn order where it has nothing to offer."""
+
+    def __init__(self, weighted: Sequence[WeightedProposer], seed: int) -> None:
+        """Draw with the run's ``seed``.
+
+        Raises:
+            UsageError: there is none, two have one name, or a weight is not positive.
+        """
+        names = [w.proposer.name for w in weighted]
+        if not names:
+            raise UsageError("proposers: name at least one")
+        if len(set(names)) != len(names):
+            raise UsageError(f"proposers: names must differ, got {', '.join(names)}")
+        for w in weighted:
+            if not 0 < w.weight < float("inf"):
+                raise UsageError(f"proposers: weight of {w.proposer.name} must be positive and finite, got {w.weight}")
+        self._weighted = tuple(weighted)
+        self._by_name = {w.proposer.name: w.proposer for w in weighted}
+        self._seed = seed
+        charges = [p.worst_case() for p in self._by_name.values() if isinstance(p, Priced)]
+        self.worst = Charge(
+            dollars=sum(charge.dollars for charge in charges), tokens=sum(charge.tokens for charge in charges)
+        )
+        """The most that one :meth:`propose` can cost: every proposer might be asked in turn."""
+
+    async def propose(self, context: ProposeContext) -> Proposal | None:
+        """The first proposal there is; ``None`` where no proposer has any for this parent."""
+        for proposer in self._order(context.number):
+            proposal = await proposer.propose(context)
+            if proposal is not None:
+                return proposal
+        return None
+
+    def tell(self, program: Program) -> None:
+        """Tell a finished program to the proposer it is from, unless the judge itself failed on it."""
+        proposer = self._by_name.get(program.proposer)
+        if proposer is not None and not program.judge_failed:
+            proposer.tell(program)
+
+    def replay(self, storage: Storage) -> None:
+        """Tell every proposer what it was told before the run was broken off."""
+        for name in self._by_name:
+            for program in storage.programs(state=ProgramState.FINISHED, proposer=name):
+                self.tell(program)
+
+    def _order(self, number: int) -> Sequence[Proposer]:
+        """Proposers in random order, heavier ones more likely first (Efraimidis and Spirakis, 2006)."""
+        if len(self._weighted) == 1:
+            return (self._weighted[0].proposer,)
+        rng = stream(self._seed, Stream.PROPOSER, number)
+        keys = [float(rng.exponential()) / w.weight for w in self._weighted]
+        ranked = sorted(zip(keys, self._weighted, strict=True), key=lambda pair: pair[0])
+        return [w.proposer for _, w in ranked]
