@@ -16,7 +16,7 @@ from evaluators.errors import TaskError
 from evaluators.failure import CandidateFailure
 from evaluators.plan import RoundPlan, layout_of, round_plan
 from evaluators.reference import Reference
-from evaluators.rounds import Side, draw_slots, fill, one_round
+from evaluators.rounds import Side, draw_slots, one_round
 from evaluators.task import Baseline, Language, Task, Workload
 from evaluators.tolerance import ToleranceLock
 
@@ -123,7 +123,7 @@ def _probe(bench: Bench, arena: Arena, workload: Workload, content: ContentPool,
         times = []
         for index in range(PROBE_ROUNDS):
             slots = draw_slots(plan, arena.rng)
-            fill(session, content, slots, arena.rng)
+            arena.fill(session, content, slots)
             times.append(one_round(side, plan, slots, arena.rng, whole=index == 0))
     except CandidateFailure as failure:
         raise TaskError(f"{bench.task.name}: baseline {name} fails on {workload.name}: {failure.message}") from None
@@ -145,6 +145,6 @@ def _measure(
     times = []
     for _ in range(CALIBRATION_ROUNDS):
         slots = draw_slots(plan, arena.rng)
-        fill(session, content, slots, arena.rng)
+        arena.fill(session, content, slots)
         times.append(one_round(side, plan, slots, arena.rng))
     return median(times)

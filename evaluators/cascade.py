@@ -134,7 +134,7 @@ def timed_rounds(
     for side in (ours, theirs):
         warm_up(side, calibration, arena)
     for index in range(count):
-        paired_round(ours, theirs, calibration.plan, calibration.content, arena.rng, times, whole=index < whole)
+        paired_round(ours, theirs, calibration.plan, calibration.content, arena, times, whole=index < whole)
 
 
 def _store(session: Session, slot: int, content: dict[str, Array]) -> None:

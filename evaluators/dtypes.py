@@ -92,13 +92,11 @@ def decode(array: Array, dtype: DType) -> Array:
 
 def encode(values: Array, dtype: DType) -> Array:
     """Numbers rounded to nearest even, as a buffer of ``dtype``. Floats out of range become Inf, or NaN without Inf."""
-    info = DTYPES[dtype]
-    if dtype not in ("bf16", "fp8_e4m3", "fp8_e5m2"):
-        with np.errstate(over="ignore", invalid="ignore"):
-            return np.asarray(values).astype(info.storage)
-    if dtype == "bf16":
-        return _encode_bf16(np.asarray(values, dtype=np.float64))
-    return _encode_fp8(np.asarray(values, dtype=np.float64), dtype)
+    with np.errstate(over="ignore", invalid="ignore"):
+        if dtype not in ("bf16", "fp8_e4m3", "fp8_e5m2"):
+            return np.asarray(values).astype(DTYPES[dtype].storage)
+        wide = np.asarray(values, dtype=np.float64)
+        return _encode_bf16(wide) if dtype == "bf16" else _encode_fp8(wide, dtype)
 
 
 def _round_to(values: Float64Array, info: DTypeInfo) -> Float64Array:
@@ -111,8 +109,7 @@ def _round_to(values: Float64Array, info: DTypeInfo) -> Float64Array:
 
 def _encode_bf16(values: Float64Array) -> Array:
     rounded = _round_to(values, DTYPES["bf16"])
-    with np.errstate(over="ignore", invalid="ignore"):
-        bits = rounded.astype(np.float32).view(np.uint32)
+    bits = rounded.astype(np.float32).view(np.uint32)
     return (bits >> np.uint32(16)).astype(np.uint16)
 
 

@@ -64,7 +64,7 @@ def _block(
         _side(bench, arena, calibration, case, whose) for case, whose in zip(pair, (CHALLENGER, OCCUPANT), strict=True)
     )
     for _ in range(count):
-        paired_round(ours, theirs, calibration.plan, calibration.content, arena.rng, times)
+        paired_round(ours, theirs, calibration.plan, calibration.content, arena, times)
 
 
 def _side(bench: Bench, arena: Arena, calibration: WorkloadCalibration, case: Case, whose: str) -> Side:

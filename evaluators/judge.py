@@ -38,7 +38,6 @@ from evaluators.zygote.client import Zygote
 _PR_SET_PDEATHSIG = 1
 PRELOAD = (
     "numpy",
-    "threadpoolctl",
     "evaluators.runner",
     "evaluators.builder",
     "evaluators.builders.cpp",

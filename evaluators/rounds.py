@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from evaluators.arena import Arena
 from evaluators.checker import Checker
 from evaluators.content import ContentPool
 from evaluators.dtypes import Array
@@ -48,16 +49,6 @@ class PairedTimes:
         return [math.log(b / a) for a, b in zip(self.ours, self.theirs, strict=True)]
 
 
-def fill(session: Session, content: ContentPool, slots: list[int], rng: np.random.Generator) -> None:
-    """Fresh content in every slot, those that will not be called last.
-
-    The runner, and any other that maps these inputs, must be stopped. The order matters on a CPU: the idle slots are as
-    many bytes as the called ones, so writing them last pushes the called ones out of the cache.
-    """
-    for slot in [*slots, *sorted(set(range(session.layout.slots)) - set(slots))]:
-        content.fill(session.arguments(slot), rng)
-
-
 def draw_slots(plan: RoundPlan, rng: np.random.Generator) -> list[int]:
     """The slots of one round's calls, in calling order."""
     return [int(s) for s in rng.permutation(plan.layout.slots)[: plan.calls]]
@@ -89,14 +80,15 @@ def paired_round(
     theirs: Side,
     plan: RoundPlan,
     content: ContentPool,
-    rng: np.random.Generator,
+    arena: Arena,
     times: PairedTimes,
     *,
     whole: bool = False,
 ) -> None:
     """One round of both, in random order, on the same content and the same calls; appends to ``times``."""
+    rng = arena.rng
     slots = draw_slots(plan, rng)
-    fill(ours.session, content, slots, rng)
+    arena.fill(ours.session, content, slots)
     _copy_inouts(ours.session, theirs.session, slots)
     measured: dict[int, float] = {}
     for side in (ours, theirs) if rng.integers(2) else (theirs, ours):

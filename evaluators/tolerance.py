@@ -69,6 +69,8 @@ def reference_hash(task: Task) -> str:
     dump = task.model_dump(mode="json", include={"args", "allowed_precision", "workloads"})
     for workload in dump["workloads"]:
         del workload["weight"], workload["source"], workload["split"]
+    for arg in dump["args"]:
+        del arg["transform"]
     digest = hashlib.sha256(json.dumps(dump, sort_keys=True).encode())
     digest.update((task.folder / REFERENCE_FILE).read_bytes())
     return digest.hexdigest()
