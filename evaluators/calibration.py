@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from math import inf
 from statistics import median
 
 from evaluators.arena import Arena
 from evaluators.build import Builds, BuiltProgram, lint
 from evaluators.ceilings import Ceilings
+from evaluators.check_set import CheckSet
 from evaluators.checker import Checker
 from evaluators.content import ContentPool
 from evaluators.empty import empty_call_us
@@ -38,6 +40,8 @@ class Bench:
     builds: Builds
     cache_bytes: int
     ceilings: Ceilings
+    checks: CheckSet
+    """What every candidate is checked on."""
     baselines: dict[str, BuiltProgram] = field(default_factory=dict)
 
 
@@ -85,7 +89,7 @@ def calibrate(bench: Bench, arena: Arena, workload: Workload, languages: Iterabl
     """
     task, rng = bench.task, arena.rng
     content = ContentPool(bench.reference, workload, rng)
-    probed = {name: _probe(bench, arena, workload, content, name) for name in bench.baselines}
+    probed = _probe_all(bench, arena, workload, content)
     fastest = min(probed.values(), default=None)
     plan = round_plan(task, workload, bench.cache_bytes, None if fastest is None else fastest / 1e6)
     empty_us = {
@@ -111,8 +115,15 @@ def baseline_side(bench: Bench, arena: Arena, calibration: WorkloadCalibration, 
     return Side(session, calibration.empty_us[program.language], BASELINE_CALL_DEADLINE_S, None)
 
 
-def _probe(bench: Bench, arena: Arena, workload: Workload, content: ContentPool, name: str) -> float:
-    """A first, rough time of a baseline, its outputs checked whole; microseconds a call, empty call included."""
+def _probe_all(bench: Bench, arena: Arena, workload: Workload, content: ContentPool) -> dict[str, float]:
+    """A first, rough time of every baseline, its outputs checked whole; microseconds a call, empty call included."""
+    probed: dict[str, float] = {}
+    for name in bench.baselines:
+        probed[name] = _probe(bench, arena, workload, content, name, min(probed.values(), default=inf))
+    return probed
+
+
+def _probe(bench: Bench, arena: Arena, workload: Workload, content: ContentPool, name: str, fastest_us: float) -> float:
     layout = layout_of(bench.task, workload, PROBE_CALLS)
     plan = RoundPlan(workload, layout, PROBE_CALLS, cold=False)
     checker = Checker(bench.reference, bench.lock, arena.rng)
@@ -125,6 +136,8 @@ def _probe(bench: Bench, arena: Arena, workload: Workload, content: ContentPool,
             slots = draw_slots(plan, arena.rng)
             arena.fill(session, content, slots)
             times.append(one_round(side, plan, slots, arena.rng, whole=index == 0))
+            if min(times) > HOPELESS_FACTOR * fastest_us:
+                break
     except CandidateFailure as failure:
         raise TaskError(f"{bench.task.name}: baseline {name} fails on {workload.name}: {failure.message}") from None
     return min(times)

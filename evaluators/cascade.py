@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from evaluators.arena import Arena
 from evaluators.build import BuiltProgram
 from evaluators.calibration import Bench, WorkloadCalibration, baseline_side
+from evaluators.check_set import CheckCase, CheckSet
 from evaluators.checker import Checker
 from evaluators.dtypes import Array
 from evaluators.evaluation import Stage, Status
@@ -23,9 +24,6 @@ from evaluators.task import Workload
 from evaluators.trail import Trail
 
 WARM_UP_ROUNDS = 2
-WHOLE_BYTES = 4 << 20
-"""Workloads whose slot is smaller than this are compared whole in the correctness stage; larger ones by rows, and whole
-in one call of their ordinary family."""
 CHECK_SLOTS = 16
 
 
@@ -46,10 +44,10 @@ def smoke(bench: Bench, arena: Arena, case: Case) -> None:
     """One call on the smallest workload: ends most broken candidates within milliseconds."""
     case.trail.enter(Stage.SMOKE)
     workload = min(bench.task.workloads, key=lambda w: layout_of(bench.task, w, 1).input_stride)
-    check_family(bench, arena, case, workload, bench.reference.families[:1])
+    check_families(bench, arena, case, workload, [bench.checks.case(workload, bench.reference.families[0])])
 
 
-def correctness(bench: Bench, arena: Arena, case: Case, workloads: Sequence[Workload]) -> None:
+def correctness(bench: Bench, arena: Arena, case: Case, workloads: Sequence[Workload], checks: CheckSet) -> None:
     """Every input family on every given workload, twice on the same content: right, and the same bits."""
     case.trail.enter(Stage.CORRECTNESS)
     for workload in workloads:
@@ -57,41 +55,31 @@ def correctness(bench: Bench, arena: Arena, case: Case, workloads: Sequence[Work
         room = max(min(arena.input_bytes // max(slot_bytes, 1), CHECK_SLOTS), 1)
         families = bench.reference.families
         for start in range(0, len(families), room):
-            check_family(bench, arena, case, workload, families[start : start + room])
+            part = [checks.case(workload, family) for family in families[start : start + room]]
+            check_families(bench, arena, case, workload, part)
 
 
-def check_family(bench: Bench, arena: Arena, case: Case, workload: Workload, families: Sequence[str]) -> None:
+def check_families(bench: Bench, arena: Arena, case: Case, workload: Workload, families: Sequence[CheckCase]) -> None:
     """One slot for each family: call them in random order, compare, call them again, compare bits."""
     task, rng, session = bench.task, arena.rng, case.session
-    layout = layout_of(task, workload, len(families))
-    prepare(case, layout, task.limits.prepare_s)
-    given = {}
+    prepare(case, layout_of(task, workload, len(families)), task.limits.prepare_s)
     for slot, family in enumerate(families):
-        content = bench.reference.generate(workload, family, rng)
-        given[slot] = content
-        _store(session, slot, content)
+        _store(session, slot, family.inputs)
     first = _calls(session, rng, task.limits.call_s)
-    whole = layout.input_stride <= WHOLE_BYTES
     for slot, family in enumerate(families):
-        case.checker.check(
-            session,
-            slot,
-            workload,
-            family,
-            inputs=given[slot],
-            whole=whole or family == case.checker.ordinary_family,
-        )
+        case.checker.check_case(session, slot, workload, family)
     if not task.deterministic:
         return
-    for slot, content in given.items():
-        _store(session, slot, content)
+    inouts = [a.name for a in task.args if a.role == "inout"]
+    for slot, family in enumerate(families):
+        _store(session, slot, {name: family.inputs[name] for name in inouts})
     again = _calls(session, rng, task.limits.call_s)
     for slot, family in enumerate(families):
         for name, bits in first[slot].items():
             if not np.array_equal(bits, again[slot][name]):
                 raise CandidateFailure(
                     Status.NONDETERMINISTIC,
-                    f"{workload.name}, {family}: output {name} differs between two calls with the same input",
+                    f"{workload.name}, {family.family}: output {name} differs between two calls with the same input",
                 )
 
 
@@ -137,7 +125,7 @@ def timed_rounds(
         paired_round(ours, theirs, calibration.plan, calibration.content, arena, times, whole=index < whole)
 
 
-def _store(session: Session, slot: int, content: dict[str, Array]) -> None:
+def _store(session: Session, slot: int, content: Mapping[str, Array]) -> None:
     arguments = session.arguments(slot)
     for name, values in content.items():
         arguments[name][...] = values
@@ -147,7 +135,7 @@ def _calls(session: Session, rng: np.random.Generator, deadline_s: float) -> lis
     """Call every slot once, in random order; returns copies of the outputs by slot."""
     session.guard.poison()
     slots = [int(s) for s in rng.permutation(session.layout.slots)]
-    session.round(slots, deadline_s)
+    session.inspect(session.round(slots, deadline_s))
     writable = [p.name for p in session.layout.places if p.writable]
     views = [session.arguments(slot) for slot in range(session.layout.slots)]
     return [{name: view[name].view(np.uint8).copy() for name in writable} for view in views]

@@ -98,7 +98,7 @@ def _best_us(arena: Arena, plan: RoundPlan, program: BuiltProgram, builds: Build
         _fill_random(session, slots, arena.rng)
         session.guard.poison()
         time = session.round(slots, task.limits.call_s)
-        times.append(time.total_ns / 1000 / time.calls - empty_us)
+        times.append(time.call_us - empty_us)
     return max(min(times), empty_us / 10)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from evaluators.check_set import CheckCase
 from evaluators.compare import compare_outputs
 from evaluators.dtypes import Array
 from evaluators.evaluation import ErrorMeasure, Status
@@ -64,9 +65,14 @@ class Checker:
         rows = None if whole else self._rows(arguments)
         oracle = self._reference.oracle(given, rows)
         scale = self._reference.scale(given, rows, oracle)
+        self.check_case(session, slot, workload, CheckCase(family, given, rows, oracle, scale))
+
+    def check_case(self, session: Session, slot: int, workload: Workload, case: CheckCase) -> None:
+        """Compare one slot's outputs with an oracle that is known already; raise the failure if they are wrong."""
+        arguments, rows, family = session.arguments(slot), case.rows, case.family
         outputs = {name: arguments[name] if rows is None else arguments[name][rows] for name in self._dtypes}
         limits = self._lock.of(workload.name, family)
-        comparison = compare_outputs(outputs, oracle, scale, limits, self._dtypes, rows=rows)
+        comparison = compare_outputs(outputs, case.oracle, case.scale, limits, self._dtypes, rows=rows)
         self._record(workload.name, family, comparison.errors)
         if comparison.passed:
             return

@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import ctypes
 import os
+import secrets
 import signal
 import socket
 import threading
@@ -15,10 +16,13 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
+
 from evaluators.build import Builds
 from evaluators.builders.cpp import find_compiler
 from evaluators.calibration import Bench, WorkloadCalibration, build_baselines
 from evaluators.ceilings import measure_ceilings
+from evaluators.check_set import CheckSet
 from evaluators.client import SandboxMode
 from evaluators.device import Cpu, DeviceLock, find_cpu
 from evaluators.environment import describe_environment
@@ -26,8 +30,9 @@ from evaluators.errors import JudgeError, SandboxError, TaskError, UsageError
 from evaluators.evaluation import Duel, Environment, Evaluation
 from evaluators.kernel import KernelJudge
 from evaluators.lane import Lane
+from evaluators.priority import raise_priority
 from evaluators.reference import load_reference
-from evaluators.scratch import scratch_folder
+from evaluators.scratch import fresh_folder, scratch_folder
 from evaluators.task import Language, Task
 from evaluators.task_loading import load_task
 from evaluators.tolerance import load_lock
@@ -92,14 +97,16 @@ def open_judge(task: Task, *, sandbox: SandboxMode, lanes: int) -> Iterator[tupl
         environment = describe_environment(task, cpu, zygote.layers.level)
         builds = Builds(zygote, scratch, frozenset(cpu.cores))
         if task.evaluator == "kernel":
-            judge: TaskJudge = _kernel_judge(task, zygote, builds, cpu, environment)
+            judge: TaskJudge = _kernel_judge(task, zygote, builds, cpu, environment, scratch)
         else:
             judge = _value_judge(task, zygote, builds, cpu, environment, lanes)
         stack.callback(judge.close)
         yield judge, environment
 
 
-def _kernel_judge(task: Task, zygote: Zygote, builds: Builds, cpu: Cpu, environment: Environment) -> KernelJudge:
+def _kernel_judge(
+    task: Task, zygote: Zygote, builds: Builds, cpu: Cpu, environment: Environment, scratch: Path
+) -> KernelJudge:
     if len(cpu.cores) < task.threads:
         raise TaskError(f"task {task.name} wants {task.threads} threads; this process may use {len(cpu.cores)} cores")
     cpus = frozenset(cpu.cores[-task.threads :])
@@ -108,7 +115,8 @@ def _kernel_judge(task: Task, zygote: Zygote, builds: Builds, cpu: Cpu, environm
     with device.held():
         ceilings = measure_ceilings(zygote, builds, task.threads, cpus, cpu.last_level_cache_bytes)
         baselines = build_baselines(task, builds)
-    bench = Bench(task, reference, lock, builds, cpu.last_level_cache_bytes, ceilings, baselines)
+    checks = CheckSet(reference, fresh_folder(scratch), np.random.default_rng(secrets.randbits(128)))
+    bench = Bench(task, reference, lock, builds, cpu.last_level_cache_bytes, ceilings, checks, baselines)
     return KernelJudge(bench, zygote, device, environment, cpus)
 
 
@@ -199,6 +207,7 @@ def main() -> None:
     if os.getppid() != arguments.parent:
         return
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the search decides what to do
+    raise_priority()
     Server(socket.socket(fileno=arguments.fd)).serve()
 
 

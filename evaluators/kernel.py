@@ -11,6 +11,7 @@ from evaluators.build import BuiltProgram, lint
 from evaluators.calibration import Bench, WorkloadCalibration, calibrate
 from evaluators.cascade import Case, correctness, smoke, timed_rounds
 from evaluators.ceilings import measure_ceilings
+from evaluators.check_set import CheckSet
 from evaluators.checker import Checker
 from evaluators.confidence import least_rounds, ratio_interval
 from evaluators.device import DeviceLock
@@ -30,6 +31,8 @@ LOOK_EVERY = 5
 MOST_ROUNDS = 30
 GOOD_HALF_WIDTH = 0.015
 """A score's interval at most this wide, relative, is good enough to stop."""
+CONTENDER_SHARE = 0.95
+"""A candidate whose interval lies below this share of the best score seen gets no more than the first rounds."""
 CONFIRMATION_ROUNDS = 15
 WHOLE_ROUNDS = 1
 """Rounds against the strongest baseline, in a confirmation, whose outputs are compared whole."""
@@ -52,6 +55,7 @@ class KernelJudge:
         self._seed = (self._task.folder / self._task.seed_program).read_text()
         self._weights = normalised_weights(self._task.search_workloads())
         self._arena = self._make_arena(self._task.search_workloads(), also=self._edge())
+        self._best_score = 0.0
         self.calibrations: dict[str, WorkloadCalibration] = {}
 
     def calibrate(self) -> None:
@@ -66,7 +70,8 @@ class KernelJudge:
         def stages(trail: Trail, program: BuiltProgram) -> Evaluation:
             with self._case(self._arena, program, trail) as case:
                 smoke(self._bench, self._arena, case)
-                correctness(self._bench, self._arena, case, (*self._task.search_workloads(), *self._edge()))
+                workloads = (*self._edge(), *self._task.search_workloads())
+                correctness(self._bench, self._arena, case, workloads, self._bench.checks)
                 trail.enter(Stage.ROUNDS)
                 speedup = self._speedup(case)
                 subject = self._subject(source)
@@ -88,14 +93,16 @@ class KernelJudge:
         """
 
         def stages(trail: Trail, program: BuiltProgram) -> Evaluation:
+            fresh = self._bench.checks.fresh()
             with self._case(self._arena, program, trail) as case:
                 smoke(self._bench, self._arena, case)
-                correctness(self._bench, self._arena, case, (*self._task.search_workloads(), *self._edge()))
+                workloads = (*self._edge(), *self._task.search_workloads())
+                correctness(self._bench, self._arena, case, workloads, fresh)
                 trail.enter(Stage.CONFIRMATION)
                 speedup = self._fixed_rounds(case, every_baseline=every_baseline)
             calibrations = dict(self.calibrations)
             for workload in self._heldout():
-                calibrations[workload.name] = self._heldout_rounds(case, workload)
+                calibrations[workload.name] = self._heldout_rounds(case, workload, fresh)
             return passed_evaluation(self._subject(source), case, calibrations, speedup, confirmed=True)
 
         return self._judged(source, language, stages)
@@ -168,9 +175,16 @@ class KernelJudge:
                 self._rounds(case, name, block)
             rounds, block = rounds + block, LOOK_EVERY
             interval = self._interval(case)
-            if interval is not None and relative_half_width(interval) <= GOOD_HALF_WIDTH:
+            if interval is None or self._good_enough(interval):
                 break
+        if interval is not None:
+            self._best_score = max(self._best_score, interval.estimate)
         return interval
+
+    def _good_enough(self, interval: Interval) -> bool:
+        """Narrow enough; or so far behind the best that this judge has seen that nobody needs to know more exactly."""
+        behind = interval.high < CONTENDER_SHARE * self._best_score
+        return behind or relative_half_width(interval) <= GOOD_HALF_WIDTH
 
     def _rounds(self, case: Case, workload: str, count: int, *, whole: int = 0) -> None:
         calibration = self.calibrations[workload]
@@ -201,14 +215,14 @@ class KernelJudge:
                     timed_rounds(self._bench, self._arena, case, single, baseline, FIRST_LOOK)
         return self._interval(case)
 
-    def _heldout_rounds(self, case: Case, workload: Workload) -> WorkloadCalibration:
+    def _heldout_rounds(self, case: Case, workload: Workload, checks: CheckSet) -> WorkloadCalibration:
         """Check and time one held-out workload in a new process, against the contenders among the baselines."""
         contenders = sorted({name for c in self.calibrations.values() for name in c.contenders})
         bench = replace(self._bench, baselines={name: self._bench.baselines[name] for name in contenders})
         with self._make_arena([workload]) as arena:
             calibration = calibrate(bench, arena, workload, [case.program.language])
             with self._case(arena, case.program, case.trail) as again:
-                correctness(bench, arena, again, [workload])
+                correctness(bench, arena, again, [workload], checks)
                 case.trail.enter(Stage.CONFIRMATION)
                 if calibration.strongest is not None:
                     timed_rounds(bench, arena, again, calibration, calibration.strongest, FIRST_LOOK)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -15,7 +16,7 @@ from evaluators.dtypes import Array
 from evaluators.errors import JudgeError
 from evaluators.failure import CHALLENGER, CandidateFailure
 from evaluators.plan import RoundPlan
-from evaluators.session import Session
+from evaluators.session import RoundTime, Session
 
 RESOLUTION = 0.05
 """A call is never taken to be shorter than this share of the empty call: below lies only noise of the subtraction."""
@@ -55,24 +56,12 @@ def draw_slots(plan: RoundPlan, rng: np.random.Generator) -> list[int]:
 
 
 def one_round(side: Side, plan: RoundPlan, slots: list[int], rng: np.random.Generator, *, whole: bool = False) -> float:
-    """Poison, run, check; returns microseconds a call with the empty call taken off."""
-    session = side.session
-    session.guard.poison()
-    before = _inouts(session, slots)
-    time = session.round(slots, side.call_deadline_s)
-    if side.checker is not None:
-        count = len(slots) if whole else min(CHECKED_CALLS, len(slots))
-        for slot in rng.permutation(slots)[:count]:
-            side.checker.check(
-                session,
-                int(slot),
-                plan.workload,
-                side.checker.ordinary_family,
-                inputs=_given(session, int(slot), before),
-                whole=whole,
-            )
-    call_us = time.total_ns / 1000 / time.calls
-    return max(call_us - side.empty_call_us, RESOLUTION * side.empty_call_us)
+    """Poison, run and check one program on content that is already there; microseconds a call, empty call taken off."""
+    side.session.guard.poison()
+    before = _inouts(side.session, slots)
+    time = side.session.round(slots, side.call_deadline_s)
+    _check(side, plan, time, before, rng, whole=whole)
+    return _net_us(side, time)
 
 
 def paired_round(
@@ -85,21 +74,56 @@ def paired_round(
     *,
     whole: bool = False,
 ) -> None:
-    """One round of both, in random order, on the same content and the same calls; appends to ``times``."""
+    """One round of both, in random order, on the same content and the same calls; appends to ``times``.
+
+    Nothing else happens between filling and the end of the second round: a judge that computes on one core meanwhile
+    would leave the second program a lopsided machine.
+    """
     rng = arena.rng
     slots = draw_slots(plan, rng)
+    for side in (ours, theirs):
+        side.session.guard.poison()
     arena.fill(ours.session, content, slots)
     _copy_inouts(ours.session, theirs.session, slots)
-    measured: dict[int, float] = {}
+    before = _inouts(ours.session, slots)
+    rounds: dict[int, RoundTime] = {}
     for side in (ours, theirs) if rng.integers(2) else (theirs, ours):
-        measured[id(side)] = _attributed(side, plan, slots, rng, whole=whole and side is ours)
-    times.ours.append(measured[id(ours)])
-    times.theirs.append(measured[id(theirs)])
+        with _blaming(side, plan):
+            rounds[id(side)] = side.session.round(slots, side.call_deadline_s)
+    for side, series in ((ours, times.ours), (theirs, times.theirs)):
+        with _blaming(side, plan):
+            _check(side, plan, rounds[id(side)], before, rng, whole=whole and side is ours)
+        series.append(_net_us(side, rounds[id(side)]))
 
 
-def _attributed(side: Side, plan: RoundPlan, slots: list[int], rng: np.random.Generator, *, whole: bool) -> float:
+def _net_us(side: Side, time: RoundTime) -> float:
+    return max(time.call_us - side.empty_call_us, RESOLUTION * side.empty_call_us)
+
+
+def _check(
+    side: Side,
+    plan: RoundPlan,
+    time: RoundTime,
+    before: Mapping[int, Mapping[str, Array]],
+    rng: np.random.Generator,
+    *,
+    whole: bool,
+) -> None:
+    """What a round left, and some of its outputs against the oracle (all of them, every row, with ``whole``)."""
+    side.session.inspect(time)
+    if side.checker is None:
+        return
+    count = len(time.slots) if whole else min(CHECKED_CALLS, len(time.slots))
+    for slot in rng.permutation(time.slots)[:count]:
+        given = _given(side.session, int(slot), before)
+        family = side.checker.ordinary_family
+        side.checker.check(side.session, int(slot), plan.workload, family, inputs=given, whole=whole)
+
+
+@contextmanager
+def _blaming(side: Side, plan: RoundPlan) -> Iterator[None]:
     try:
-        return one_round(side, plan, slots, rng, whole=whole)
+        yield
     except CandidateFailure as failure:
         if side.checker is None:
             raise JudgeError(f"a baseline failed on {plan.workload.name}: {failure.message}") from failure

@@ -29,6 +29,11 @@ def scratch_folder() -> Iterator[Path]:
         os.close(fd)
 
 
+def fresh_folder(scratch: Path) -> Path:
+    """A folder in the scratch folder that only the judge can enter."""
+    return Path(tempfile.mkdtemp(dir=scratch))
+
+
 def remove_abandoned() -> None:
     """Remove this user's scratch folders that no living judge holds."""
     for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):

@@ -43,11 +43,18 @@ EXIT_DEADLINE_S = 2.0
 
 @dataclass(frozen=True)
 class RoundTime:
-    """What one round's clock read."""
+    """What one round's clock read, and what was seen of its outputs meanwhile."""
 
     total_ns: int
     """From the first *go* to the last reply, the judge's own monotonic clock."""
-    calls: int
+    slots: tuple[int, ...]
+    peeks: tuple[tuple[npt.NDArray[np.intp], npt.NDArray[np.uint8]], ...]
+    """For each call: places in the output buffer, and the bytes there at its reply."""
+
+    @property
+    def call_us(self) -> float:
+        """Microseconds a call, what the channel costs included."""
+        return self.total_ns / 1000 / len(self.slots)
 
 
 class Session:
@@ -118,8 +125,8 @@ class Session:
     def round(self, slots: Sequence[int], call_deadline_s: float) -> RoundTime:
         """Run the calls of these slots one by one, each revealed only when the one before has been answered.
 
-        The runner is stopped before and after. Guard zones, early frames and late writes are checked here; whether
-        the outputs are right is the caller's to check.
+        The runner is stopped before and after. Follow with :meth:`inspect`, which takes time and so is apart: in a
+        pair the other runner goes first.
         """
         nonces = [secrets.randbits(64) for _ in slots]
         packets = [encode(Frame(Kind.CALL, s, n)) for s, n in zip(slots, nonces, strict=True)]
@@ -143,8 +150,20 @@ class Session:
         total = time.perf_counter_ns() - start
         self.stop()
         self._assert_quiet()
-        self._check_after(slots, peeks, seen)
-        return RoundTime(total, len(slots))
+        return RoundTime(total, tuple(slots), tuple(zip(peeks, seen, strict=True)))
+
+    def inspect(self, time: RoundTime) -> None:
+        """Check what the round left: guard zones, writes after a reply, writes to slots that were not called."""
+        broken = self.guard.broken()
+        if broken:
+            raise CandidateFailure(Status.RUNTIME_ERROR, broken)
+        for index, (places, values) in enumerate(time.peeks):
+            if not np.array_equal(self.outputs.bytes[places], values):
+                raise CandidateFailure(Status.CHEATING, f"output of call {index} changed after its reply: late work")
+        idle = np.setdiff1d(np.arange(self.layout.slots), np.asarray(time.slots, dtype=np.intp))
+        if len(idle) and self.guard.touched(idle):
+            raise CandidateFailure(Status.CHEATING, "wrote the output of a slot that was never called")
+        self._drain_log()
 
     def stop(self) -> None:
         """Stop every thread of the runner and verify it."""
@@ -174,25 +193,6 @@ class Session:
             return np.empty(0, np.intp)
         picks = [base + start + self._rng.integers(0, size, PEEKS) for start, size in spans]
         return np.concatenate(picks).astype(np.intp)
-
-    def _check_after(
-        self,
-        slots: Sequence[int],
-        peeks: Sequence[npt.NDArray[np.intp]],
-        seen: Sequence[npt.NDArray[np.uint8]],
-    ) -> None:
-        broken = self.guard.broken()
-        if broken:
-            raise CandidateFailure(Status.RUNTIME_ERROR, broken)
-        for slot, places, values in zip(slots, peeks, seen, strict=True):
-            if not np.array_equal(self.outputs.bytes[places], values):
-                raise CandidateFailure(
-                    Status.CHEATING, f"output of call {list(slots).index(slot)} changed after its reply: late work"
-                )
-        idle = np.setdiff1d(np.arange(self.layout.slots), np.asarray(slots, dtype=np.intp))
-        if len(idle) and self.guard.touched(idle):
-            raise CandidateFailure(Status.CHEATING, "wrote the output of a slot that was never called")
-        self._drain_log()
 
     def _ask(self, ask: Kind, expect: Kind, deadline_s: float, phase: str, body: bytes = b"", *, slot: int = 0) -> None:
         nonce = secrets.randbits(64)

@@ -66,7 +66,7 @@ def run_rehearsal(box: Box, writer: int) -> NoReturn:
 def _begin(birth: Birth) -> dict[str, Any] | None:
     """Close the sandbox; the payload, or ``None`` once the judge has been told why not."""
     try:
-        os.setsid()
+        os.setpgid(0, 0)  # not a new session: the judge's priority is its session's (sched_autogroup)
         os.dup2(birth.log, 1)
         os.dup2(birth.log, 2)
         os.environ.update(birth.environment)

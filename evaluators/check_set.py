@@ -1,0 +1,88 @@
+"""Secret inputs that every candidate of a judge is checked on, with what the oracle says of them.
+
+Generating 25 MB for each of a dozen input families takes longer than judging a candidate on them, so a judge does it
+once. No candidate can learn anything of them: each has a process of its own, and nothing outlives it. A confirmation
+draws new ones, and timed rounds have fresh content anyway.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from evaluators.dtypes import Array
+from evaluators.reference import Reference
+from evaluators.task import Workload
+
+WHOLE_ELEMENTS = 1 << 22
+"""Workloads with at most this many input elements are compared whole, in every family; larger ones whole in the
+ordinary family and by :data:`CHECKED_ROWS` secret rows in the others."""
+CHECKED_ROWS = 128
+
+
+@dataclass(frozen=True)
+class CheckCase:
+    """One input, and what is right for it."""
+
+    family: str
+    inputs: Mapping[str, Array]
+    rows: Array | None
+    """The output rows that are compared; ``None``: all."""
+    oracle: Mapping[str, Array]
+    scale: Mapping[str, Array]
+
+
+class CheckSet:
+    """Inputs of every family for the workloads that are asked for, made when first asked.
+
+    Kept in files and the same at every call, or (``keep=False``) forgotten and new at every call.
+    """
+
+    def __init__(self, reference: Reference, folder: Path, rng: np.random.Generator, *, keep: bool = True) -> None:
+        self._reference = reference
+        self._keeps = keep
+        self._folder = folder
+        self._rng = rng
+        self._cases: dict[tuple[str, str], CheckCase] = {}
+
+    def case(self, workload: Workload, family: str) -> CheckCase:
+        """The inputs of one family; the same arrays at every call, not to be written."""
+        key = (workload.name, family)
+        known = self._cases.get(key)
+        if known is None:
+            known = self._make(workload, family)
+            if self._keeps:
+                self._cases[key] = known
+        return known
+
+    def fresh(self) -> CheckSet:
+        """Another set, with nothing in it yet and in the same folder: for a confirmation."""
+        return CheckSet(self._reference, self._folder, self._rng, keep=False)
+
+    def _make(self, workload: Workload, family: str) -> CheckCase:
+        reference = self._reference
+        inputs = reference.generate(workload, family, self._rng)
+        rows = self._rows(inputs, workload, ordinary=family == reference.families[0])
+        oracle = reference.oracle(inputs, rows)
+        scale = reference.scale(inputs, rows, oracle)
+        if self._keeps:
+            inputs = {name: self._keep(f"{workload.name}-{family}-{name}", a) for name, a in inputs.items()}
+        return CheckCase(family, inputs, rows, oracle, scale)
+
+    def _rows(self, inputs: Mapping[str, Array], workload: Workload, *, ordinary: bool) -> Array | None:
+        if ordinary or sum(a.size for a in inputs.values()) <= WHOLE_ELEMENTS:
+            return None
+        shapes = self._reference.output_shapes(workload).values()
+        if len({shape[:1] for shape in shapes}) != 1 or () in shapes:
+            return None
+        return self._reference.sample_rows(workload, CHECKED_ROWS, self._rng)
+
+    def _keep(self, name: str, array: Array) -> Array:
+        """The array as a read-only view of a file: the page cache may drop what is not in use."""
+        path = self._folder / f"{name}.npy"
+        np.save(path, array, allow_pickle=False)
+        view: Array = np.load(path, mmap_mode="r", allow_pickle=False)
+        return view
