@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -13,7 +13,6 @@ from evaluators.build import BuiltProgram
 from evaluators.calibration import Bench, WorkloadCalibration, baseline_side
 from evaluators.check_set import CheckCase, CheckSet
 from evaluators.checker import Checker
-from evaluators.dtypes import Array
 from evaluators.evaluation import Stage, Status
 from evaluators.failure import CandidateFailure
 from evaluators.layout import Layout
@@ -64,7 +63,7 @@ def check_families(bench: Bench, arena: Arena, case: Case, workload: Workload, f
     task, rng, session = bench.task, arena.rng, case.session
     prepare(case, layout_of(task, workload, len(families)), task.limits.prepare_s)
     for slot, family in enumerate(families):
-        _store(session, slot, family.inputs)
+        session.store(slot, family.inputs)
     first = _calls(session, rng, task.limits.call_s)
     for slot, family in enumerate(families):
         case.checker.check_case(session, slot, workload, family)
@@ -72,11 +71,11 @@ def check_families(bench: Bench, arena: Arena, case: Case, workload: Workload, f
         return
     inouts = [a.name for a in task.args if a.role == "inout"]
     for slot, family in enumerate(families):
-        _store(session, slot, {name: family.inputs[name] for name in inouts})
+        session.store(slot, {name: family.inputs[name] for name in inouts})
     again = _calls(session, rng, task.limits.call_s)
     for slot, family in enumerate(families):
         for name, bits in first[slot].items():
-            if not np.array_equal(bits, again[slot][name]):
+            if bits != again[slot][name]:
                 raise CandidateFailure(
                     Status.NONDETERMINISTIC,
                     f"{workload.name}, {family.family}: output {name} differs between two calls with the same input",
@@ -94,7 +93,7 @@ def warm_up(side: Side, calibration: WorkloadCalibration, arena: Arena) -> None:
     """Rounds of one call whose time is thrown away. Their outputs are checked like any others."""
     for _ in range(WARM_UP_ROUNDS):
         slots = draw_slots(calibration.plan, arena.rng)[:1]
-        calibration.content.fill(side.session.arguments(slots[0]), arena.rng)
+        arena.fill_slots(side.session, calibration.content, slots)
         one_round(side, calibration.plan, slots, arena.rng)
 
 
@@ -125,17 +124,9 @@ def timed_rounds(
         paired_round(ours, theirs, calibration.plan, calibration.content, arena, times, whole=index < whole)
 
 
-def _store(session: Session, slot: int, content: Mapping[str, Array]) -> None:
-    arguments = session.arguments(slot)
-    for name, values in content.items():
-        arguments[name][...] = values
-
-
-def _calls(session: Session, rng: np.random.Generator, deadline_s: float) -> list[dict[str, Array]]:
-    """Call every slot once, in random order; returns copies of the outputs by slot."""
+def _calls(session: Session, rng: np.random.Generator, deadline_s: float) -> list[dict[str, object]]:
+    """Call every slot once, in random order; returns the outputs' digests by slot."""
     session.guard.poison()
     slots = [int(s) for s in rng.permutation(session.layout.slots)]
     session.inspect(session.round(slots, deadline_s))
-    writable = [p.name for p in session.layout.places if p.writable]
-    views = [session.arguments(slot) for slot in range(session.layout.slots)]
-    return [{name: view[name].view(np.uint8).copy() for name in writable} for view in views]
+    return [session.digests(slot) for slot in range(session.layout.slots)]

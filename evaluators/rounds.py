@@ -52,6 +52,8 @@ class PairedTimes:
 
 def draw_slots(plan: RoundPlan, rng: np.random.Generator) -> list[int]:
     """The slots of one round's calls, in calling order."""
+    if plan.layout.sequences:
+        return list(plan.layout.sequences[int(rng.integers(len(plan.layout.sequences)))])
     return [int(s) for s in rng.permutation(plan.layout.slots)[: plan.calls]]
 
 

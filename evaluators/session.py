@@ -7,8 +7,9 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -109,6 +110,17 @@ class Session:
         views = slot_views(self.layout, self.inputs.view, self.outputs.view, slot)
         return {p.name: v for p, v in zip(self.layout.places, views, strict=True)}
 
+    def store(self, slot: int, content: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Write some of a slot's arguments. The runner must be stopped, or wait."""
+        arguments = self.arguments(slot)
+        for name, values in content.items():
+            arguments[name][...] = values
+
+    def digests(self, slot: int) -> dict[str, object]:
+        """Every output's content, as something that equals that of the same bits."""
+        arguments = self.arguments(slot)
+        return {p.name: arguments[p.name].tobytes() for p in self.layout.places if p.writable}
+
     def call(self, slot: int, deadline_s: float) -> dict[str, npt.NDArray[np.generic]]:
         """One untimed call; returns copies of its outputs, taken at the reply. What is written later is never seen."""
         self._ask(Kind.CALL, Kind.DONE, deadline_s, "call", slot=slot)
@@ -194,7 +206,18 @@ class Session:
         picks = [base + start + self._rng.integers(0, size, PEEKS) for start, size in spans]
         return np.concatenate(picks).astype(np.intp)
 
-    def _ask(self, ask: Kind, expect: Kind, deadline_s: float, phase: str, body: bytes = b"", *, slot: int = 0) -> None:
+    def _ask(
+        self,
+        ask: Kind,
+        expect: Kind,
+        deadline_s: float,
+        phase: str,
+        body: bytes = b"",
+        *,
+        slot: int = 0,
+        also: tuple[int, ...] = (),
+    ) -> int:
+        """Send a request and wait for its answer; returns the answer's slot: ``slot``, or one of ``also``."""
         nonce = secrets.randbits(64)
         set_receive_deadline(self._channel, deadline_s)
         try:
@@ -204,12 +227,13 @@ class Session:
         except (ChannelClosed, DeadlineExceeded, ProtocolViolation) as error:
             self._no_answer(error, phase, deadline_s)
         self._admitted(frame, nonce, slot, phase)
-        if frame != Frame(expect, slot, nonce):
+        if frame not in [Frame(expect, answer, nonce) for answer in (slot, *also)]:
             raise CandidateFailure(Status.CHEATING, f"a frame that is no answer during {phase}")
         try:
             assert_quiet(self._channel)
         except (ChannelClosed, ProtocolViolation) as error:
             self._no_answer(error, phase, deadline_s)
+        return frame.slot
 
     def _assert_quiet(self) -> None:
         try:
