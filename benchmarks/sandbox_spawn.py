@@ -1,64 +1,90 @@
-"""Spawns a second: fork a runner into the closed sandbox and wait for its end, serially and from several threads."""
+"""What it costs to fork a runner into its closed sandbox and to wait for its end.
+
+    python benchmarks/sandbox_spawn.py [-n COUNT] [-p MODULES] [-o RESULT.json]
+
+Prints spawns a second, one after another and from two threads, with all layers and without any; and the processor time
+of one spawn (judge's side, zygote and child together), which is the figure to compare on a machine that is busy.
+"""
 
 from __future__ import annotations
 
 import argparse
-import json
-import platform
+import os
+import resource
 import tempfile
 import threading
 import time
 from pathlib import Path
+from statistics import median
 
+from benchmarks.record import write_record
+from evaluators.sandbox.report import LayerName
 from evaluators.zygote.client import ChildLimits, SpawnRequest, Zygote
 
-REQUEST = SpawnRequest(
-    role="runner",
-    entry="gc:collect_nothing",
-    limits=ChildLimits(memory_bytes=1 << 30, cpu_s=10, file_bytes=0, processes=0),
-)
+LIMITS = ChildLimits(memory_bytes=1 << 30, cpu_s=10, file_bytes=0, processes=0)
+REQUEST = SpawnRequest(role="runner", entry="operator:is_", limits=LIMITS)
+"""The cheapest entry there is: a function of two arguments that does nothing."""
+SETTINGS = {"all layers": frozenset[LayerName](), "no layer": frozenset(LayerName)}
 
 
-def spawn_many(zygote: Zygote, request: SpawnRequest, count: int, times: list[float]) -> None:
+def spawn_many(zygote: Zygote, count: int, times: list[float]) -> None:
     for _ in range(count):
         start = time.perf_counter()
-        with zygote.spawn(request) as child:
+        with zygote.spawn(REQUEST) as child:
             times.append(time.perf_counter() - start)
             status = child.wait(10)
-            if status is None or status.signal is not None:
-                raise SystemExit(f"a runner ended with {status}")
+        if status is None or status.code != 0:
+            raise SystemExit(f"a runner ended with {status}")
 
 
-def measure(zygote: Zygote, request: SpawnRequest, lanes: int, count: int) -> dict[str, float]:
+def measure(zygote: Zygote, lanes: int, count: int) -> dict[str, float]:
     times: list[float] = []
-    threads = [threading.Thread(target=spawn_many, args=(zygote, request, count // lanes, times)) for _ in range(lanes)]
+    threads = [threading.Thread(target=spawn_many, args=(zygote, count // lanes, times)) for _ in range(lanes)]
     start = time.perf_counter()
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     seconds = time.perf_counter() - start
-    return {
-        "lanes": lanes,
-        "spawns": len(times),
-        "per_second": round(len(times) / seconds, 1),
-        "median_spawn_ms": round(sorted(times)[len(times) // 2] * 1e3, 2),
-    }
+    return {"lanes": lanes, "spawns_per_s": len(times) / seconds, "spawn_median_ms": 1e3 * median(times)}
+
+
+def processor_s() -> float:
+    """Of this process and of all below it that have ended."""
+    uses = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(use.ru_utime + use.ru_stime for use in uses)
+
+
+def session(
+    preload: tuple[str, ...], without: frozenset[LayerName], count: int
+) -> tuple[list[dict[str, float]], float]:
+    """The rates in one zygote, and the processor time of all of it."""
+    before = processor_s()
+    with (
+        tempfile.TemporaryDirectory() as scratch,
+        Zygote(minimum="none", scratch=Path(scratch), preload=("operator", *preload), without=without) as zygote,
+    ):
+        rows = [measure(zygote, lanes, count) for lanes in (1, 2)] if count else []
+    return rows, processor_s() - before
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--count", type=int, default=400)
-    parser.add_argument("--preload", default="numpy")
-    options = parser.parse_args()
-    request = SpawnRequest(role="runner", entry="os:getpid", limits=REQUEST.limits)
-    with (
-        tempfile.TemporaryDirectory() as scratch,
-        Zygote(minimum="none", scratch=Path(scratch), preload=("os", *options.preload.split(","))) as zygote,
-    ):
-        spawn_many(zygote, request, 10, [])
-        rows = [measure(zygote, request, lanes, options.count) for lanes in (1, 2)]
-    print(json.dumps({"machine": platform.platform(), "sandbox": zygote.layers.level, "results": rows}, indent=2))
+    parser.add_argument("-n", "--count", type=int, default=400)
+    parser.add_argument("-p", "--preload", default="numpy", help="comma-separated modules")
+    parser.add_argument("-o", "--output", type=Path)
+    arguments = parser.parse_args()
+    preload = tuple(filter(None, arguments.preload.split(",")))
+    figures: dict[str, object] = {"preload": preload, "load_before": os.getloadavg()[0]}
+    for name, without in SETTINGS.items():
+        _, idle_s = session(preload, without, 0)
+        rows, total_s = session(preload, without, arguments.count)
+        processor_ms = 1e3 * (total_s - idle_s) / (2 * arguments.count)
+        figures[name] = {"processor_ms_per_spawn": processor_ms, "rates": rows}
+        rates = ", ".join(f"{row['lanes']} at a time {row['spawns_per_s']:.0f}/s" for row in rows)
+        print(f"{name:12} {rates}, {processor_ms:.1f} ms of processor time each")
+    if arguments.output:
+        write_record(arguments.output, "sandbox_spawn", figures)
 
 
 if __name__ == "__main__":

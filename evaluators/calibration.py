@@ -87,7 +87,6 @@ def calibrate(bench: Bench, arena: Arena, workload: Workload, languages: Iterabl
     Raises:
         TaskError: a baseline gives wrong answers or fails.
     """
-    task, rng = bench.task, arena.rng
     content = arena.content(bench.reference, workload)
     probed = _probe_all(bench, arena, workload, content)
     fastest = min(probed.values(), default=None)

@@ -21,6 +21,9 @@ WHOLE_ELEMENTS = 1 << 22
 """Workloads with at most this many input elements are compared whole, in every family; larger ones whole in the
 ordinary family and by :data:`CHECKED_ROWS` secret rows in the others."""
 CHECKED_ROWS = 128
+FRESH_FAMILIES = 3
+"""How many families besides the ordinary one a confirmation draws for each workload. The program has passed all of them
+before, on the kept set; a confirmation is about inputs that nothing has been checked on."""
 
 
 @dataclass(frozen=True)
@@ -41,9 +44,18 @@ class CheckSet:
     Kept in files and the same at every call, or (``keep=False``) forgotten and new at every call.
     """
 
-    def __init__(self, reference: Reference, folder: Path, rng: np.random.Generator, *, keep: bool = True) -> None:
+    def __init__(
+        self,
+        reference: Reference,
+        folder: Path,
+        rng: np.random.Generator,
+        *,
+        keep: bool = True,
+        whole_ordinary: bool = True,
+    ) -> None:
         self._reference = reference
         self._keeps = keep
+        self._whole_ordinary = whole_ordinary
         self._folder = folder
         self._rng = rng
         self._cases: dict[tuple[str, str], CheckCase] = {}
@@ -59,8 +71,15 @@ class CheckSet:
         return known
 
     def fresh(self) -> CheckSet:
-        """Another set, with nothing in it yet and in the same folder: for a confirmation."""
-        return CheckSet(self._reference, self._folder, self._rng, keep=False)
+        """Another set for a confirmation: new inputs every time it is asked, of some families each."""
+        return CheckSet(self._reference, self._folder, self._rng, keep=False, whole_ordinary=self._whole_ordinary)
+
+    def families(self) -> list[str]:
+        """The families to check a workload on: all of them, or the ordinary one and some others drawn at random."""
+        ordinary, *others = self._reference.families
+        if self._keeps or len(others) <= FRESH_FAMILIES:
+            return [ordinary, *others]
+        return [ordinary, *(str(f) for f in self._rng.choice(others, FRESH_FAMILIES, replace=False))]
 
     def _make(self, workload: Workload, family: str) -> CheckCase:
         reference = self._reference
@@ -73,7 +92,7 @@ class CheckSet:
         return CheckCase(family, inputs, rows, oracle, scale)
 
     def _rows(self, inputs: Mapping[str, Array], workload: Workload, *, ordinary: bool) -> Array | None:
-        if ordinary or sum(a.size for a in inputs.values()) <= WHOLE_ELEMENTS:
+        if (ordinary and self._whole_ordinary) or sum(a.size for a in inputs.values()) <= WHOLE_ELEMENTS:
             return None
         shapes = self._reference.output_shapes(workload).values()
         if len({shape[:1] for shape in shapes}) != 1 or () in shapes:

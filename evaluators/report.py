@@ -18,7 +18,7 @@ from evaluators.evaluation import (
     WorkloadResult,
 )
 from evaluators.failure import CandidateFailure
-from evaluators.scoring import ALPHA, call_interval, relative_half_width
+from evaluators.scoring import ALPHA, call_interval, crowded, relative_half_width
 from evaluators.source import source_hash
 from evaluators.task import Task, Workload
 from evaluators.trail import Trail
@@ -74,7 +74,7 @@ def passed_evaluation(
     search = [w.name for w in subject.task.search_workloads()]
     results = [workload_result(w, case, calibrations.get(w.name)) for w in subject.task.workloads]
     results = [r for r in results if r.errors or r.rounds]
-    reason = _untimed_reason(speedup)
+    reason = _untimed_reason(speedup, case)
     if reason is None and speedup is not None:
         timing: Timed | Untimed = Timed(
             speedup=speedup,
@@ -121,9 +121,12 @@ def workload_result(workload: Workload, case: Case, calibration: WorkloadCalibra
     )
 
 
-def _untimed_reason(speedup: Interval | None) -> str | None:
+def _untimed_reason(speedup: Interval | None, case: Case) -> str | None:
     if speedup is None:
         return "no baseline to compare with, or too few rounds"
+    waited = crowded(times for by_baseline in case.times.values() for times in by_baseline.values())
+    if waited is not None:
+        return f"too noisy: the programs waited {100 * waited:.0f} % of the time for a core; others use this machine"
     half = relative_half_width(speedup)
     if half > NOISY_HALF_WIDTH:
         return f"too noisy: the interval is ±{100 * half:.0f} % wide after all rounds"

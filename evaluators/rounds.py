@@ -44,6 +44,8 @@ class PairedTimes:
 
     ours: list[float] = field(default_factory=list)
     theirs: list[float] = field(default_factory=list)
+    waited: list[float] = field(default_factory=list)
+    """For each round the smaller of the two programs' waited shares: a program can make itself wait, not the other."""
 
     def log_ratios(self) -> list[float]:
         """``log(theirs / ours)``: above 0 where ours is faster."""
@@ -96,6 +98,7 @@ def paired_round(
         with _blaming(side, plan):
             _check(side, plan, rounds[id(side)], before, rng, whole=whole and side is ours)
         series.append(_net_us(side, rounds[id(side)]))
+    times.waited.append(min(time.waited_share for time in rounds.values()))
 
 
 def _net_us(side: Side, time: RoundTime) -> float:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from statistics import median
 
 from evaluators.confidence import ratio_interval
 from evaluators.evaluation import DuelOutcome, Interval
@@ -12,6 +13,9 @@ from evaluators.task import Workload
 
 ALPHA = 0.01
 """One minus the coverage of every interval that is reported or decides."""
+MOST_WAITED = 0.5
+"""Where the threads of both programs wait this share of the rounds' time for a core, others are using the machine.
+Which thread is put on which core then lasts for many rounds, which an interval over rounds cannot know of."""
 DELTA = 0.01
 """A duel whose interval lies within ``1 ± DELTA`` is a draw: the occupant stays."""
 
@@ -54,3 +58,10 @@ def duel_outcome(interval: Interval | None) -> DuelOutcome | None:
     if interval.low >= 1 - DELTA and interval.high <= 1 + DELTA:
         return DuelOutcome.EQUAL
     return None
+
+
+def crowded(times: Iterable[PairedTimes]) -> float | None:
+    """The share of time that both programs waited for a core, where it is too much for a measurement; else ``None``."""
+    shares = [share for series in times for share in series.waited]
+    share = median(shares) if shares else 0.0
+    return share if share > MOST_WAITED else None

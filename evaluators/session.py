@@ -51,6 +51,8 @@ class RoundTime:
     slots: tuple[int, ...]
     peeks: tuple[tuple[npt.NDArray[np.intp], npt.NDArray[np.uint8]], ...]
     """For each call: places in the output buffer, and the bytes there at its reply."""
+    waited_share: float
+    """Of the round, how long the program's threads together were ready and had no core to run on."""
 
     @property
     def call_us(self) -> float:
@@ -148,6 +150,7 @@ class Session:
         flat, channel = self.outputs.bytes, self._channel
         set_receive_deadline(channel, call_deadline_s)
         self._assert_quiet()
+        waited_ns = self.child.waited_ns()
         self.resume()
         start = time.perf_counter_ns()
         for packet, answer, places in zip(packets, answers, peeks, strict=True):
@@ -162,7 +165,8 @@ class Session:
         total = time.perf_counter_ns() - start
         self.stop()
         self._assert_quiet()
-        return RoundTime(total, tuple(slots), tuple(zip(peeks, seen, strict=True)))
+        waited_share = max(self.child.waited_ns() - waited_ns, 0) / max(total, 1)
+        return RoundTime(total, tuple(slots), tuple(zip(peeks, seen, strict=True)), waited_share)
 
     def inspect(self, time: RoundTime) -> None:
         """Check what the round left: guard zones, writes after a reply, writes to slots that were not called."""

@@ -25,11 +25,11 @@ class Elite:
         """The elite a passed program would be.
 
         Raises:
-            ValueError: the program's verdict is not ``passed``.
+            ValueError: the program has no score.
         """
         verdict = program.verdict
         if verdict is None or verdict.score is None:
-            raise ValueError(f"program {program.number} did not pass: it can be no elite")
+            raise ValueError(f"program {program.number} has no score: it can be no elite")
         timing = verdict.timing
         return cls(program.number, cell, verdict.score, timing.speedup if isinstance(timing, Timed) else None)
 

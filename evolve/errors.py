@@ -1,7 +1,13 @@
 """Exceptions of the search. The user's own mistakes are an :class:`evaluators.errors.UsageError`: one line."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from evaluators.errors import JudgeError, UsageError
-from evolve.types import StopReason
+
+if TYPE_CHECKING:
+    from evolve.types import StopReason
 
 
 class EvolveError(Exception):

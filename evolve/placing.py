@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from evaluators.errors import UsageError
-from evaluators.evaluation import Duel, Status
+from evaluators.evaluation import Duel, Status, Untimed
 from evolve.archive import Elite
 from evolve.contest import contest
 from evolve.database.records import GLOBAL, CellRecord
@@ -96,6 +96,9 @@ class Placer:
         if verdict is None or verdict.status is not Status.PASSED:
             said = f"{verdict.status.value}: {verdict.message}" if verdict else "no verdict"
             return f"task {task.name}: the seed program {task.seed_program} does not pass: {said}"
+        if verdict.score is None:
+            why = verdict.timing.reason if isinstance(verdict.timing, Untimed) else verdict.message
+            return f"task {task.name}: the seed program {task.seed_program} passes but has no score: {why}"
         missing = self._run.population.grid.missing(verdict.measures)
         found = ", ".join(sorted(verdict.measures)) or "none"
         return f"task {task.name}: archive measure {missing!r} is not among those the evaluator returned ({found})"

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Self
 
 from evaluators.evaluation import Status
+from evaluators.source import source_hash
 from evaluators.task import Task
 from evolve.archive import Elite
 from evolve.booking import Booking
 from evolve.budget import NOTHING, Budget, Charge, Clock, Reservation, Spent
-from evolve.database.codec import text_hash
 from evolve.database.records import (
     CellRecord,
     Event,
@@ -85,7 +85,7 @@ class Run:
             self.directory.write_best(best.source, best.language)
 
     @classmethod
-    def create(  # noqa: PLR0913 - the ways in to a run, each by name
+    def create(
         cls,
         directory: Path,
         task: Task,
@@ -113,7 +113,7 @@ class Run:
         return cls(folder, storage, task, settings, clock)
 
     @classmethod
-    def open(  # noqa: PLR0913 - see create
+    def open(
         cls,
         directory: Path,
         task: Task,
@@ -167,13 +167,15 @@ class Run:
         parent = choose_parent(ranked, search.explore, rng)
         others = (*ranked, *self.population.everywhere.ranked())
         inspirations = choose_inspirations(parent, others, search.inspirations, rng)
+        shown = self.program(parent.number)
         return ProposeContext(
             task=self.task,
             number=number,
             island=island.number,
-            parent=self.program(parent.number),
+            parent=shown,
             inspirations=tuple(self.program(elite.number) for elite in inspirations),
             rng=stream(search.seed, Stream.PROPOSE, number),
+            known=lambda source: self.storage.find(source_hash(storable(source)), shown.language) is not None,
         )
 
     def may_ask(self, extra: Charge = NOTHING) -> bool:
@@ -198,10 +200,8 @@ class Run:
         if proposal is None:
             self.budget.settle(reservation)
             return None
-        try:
-            program = self._store(context.number, context.island, proposal)
-        finally:
-            self.budget.settle(reservation, Charge(candidates=1))
+        program = self._store(context.number, context.island, proposal)
+        self.budget.settle(reservation, Charge(candidates=1))
         return program
 
     def add_seed(self) -> Program | StopReason:
@@ -216,7 +216,7 @@ class Run:
 
     def _store(self, number: int, island: int, proposal: Proposal) -> Program:
         source = storable(proposal.source)
-        key = text_hash(source)
+        key = source_hash(source)
         twin = self.storage.find(key, proposal.language)
         at_once = twin is not None and twin[1] is ProgramState.FINISHED
         program = Program(

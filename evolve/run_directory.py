@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import tomllib
 from pathlib import Path
@@ -94,8 +95,8 @@ class RunDirectory:
 
     def name_database(self, url: str, run_id: int) -> None:
         """Remember that the run is in another database. A password in the URL is not written."""
-        shown = parse_url(url).set(password=None).render_as_string()
-        self.write(self.path / "database.toml", f'url = "{shown}"\nrun = {run_id}\n')
+        shown = parse_url(url)._replace(password=None).render_as_string()
+        self.write(self.path / "database.toml", f"url = {json.dumps(shown)}\nrun = {run_id}\n")
 
     def locate(self, url: str | None = None) -> tuple[str, int]:
         """The run's database and its number there; ``url`` overrides what is remembered (for one with a password).

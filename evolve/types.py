@@ -138,7 +138,7 @@ class ProposeContext:
     inspirations: tuple[Program, ...]
     rng: np.random.Generator
     known: Callable[[str], bool] = lambda source: False
-    """Whether the run already holds a program with this source text, judged or not."""
+    """Whether the run already holds a program with this source text in the parent's language, judged or not."""
 
 
 class Proposer(Protocol):

@@ -1,4 +1,4 @@
-"""What a compiled GPU kernel uses: registers, spills, shared memory, occupancy, and the instructions of its matrix units."""
+"""What a compiled GPU kernel uses: registers, spills, shared memory, occupancy, matrix instructions."""
 
 from __future__ import annotations
 

@@ -130,10 +130,10 @@ def _interceptions(kernels: dict[str, Any], facts: Mapping[str, int], arch: str)
     return [
         mock.patch.object(JITFunction, "run", compile_only),
         mock.patch.object(Autotuner, "run", every_configuration),
-        mock.patch.object(torch.cuda, "get_device_properties", lambda device=None: properties),
-        mock.patch.object(torch.cuda, "get_device_capability", lambda device=None: _capability(arch)),
-        mock.patch.object(torch.cuda, "current_device", lambda: 0),
-        mock.patch.object(torch.cuda, "synchronize", lambda device=None: None),
+        mock.patch.object(torch.cuda, "get_device_properties", return_value=properties),
+        mock.patch.object(torch.cuda, "get_device_capability", return_value=_capability(arch)),
+        mock.patch.object(torch.cuda, "current_device", return_value=0),
+        mock.patch.object(torch.cuda, "synchronize", return_value=None),
     ]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterable
 from contextlib import ExitStack
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +13,7 @@ import numpy.typing as npt
 from evaluators import channel
 from evaluators.arena import Arena
 from evaluators.build import BuiltProgram
+from evaluators.builders.triton import installed
 from evaluators.cuda.content import DeviceContent
 from evaluators.cuda.device import DeviceBuffer, Gpu, Scratch
 from evaluators.cuda.plan import device_plan
@@ -19,25 +21,36 @@ from evaluators.cuda.session import CudaSession, InputSeal
 from evaluators.layout import Layout
 from evaluators.plan import RoundPlan
 from evaluators.reference import Reference
+from evaluators.scratch import fresh_folder
+from evaluators.session import Session
 from evaluators.task import Task, Workload
 from evaluators.zygote.client import ChildLimits, SpawnRequest, Zygote
 
 CPU_SECONDS = 900.0
-TRUSTED_PROCESSES = 64
-PACKAGES = ("torch", "triton", "numpy", "nvidia")
+TRUSTED_PROCESSES = 256
+WORKSHOP_FILE_BYTES = 256 << 20
+ENVIRONMENT = {"CUDA_CACHE_DISABLE": "1", "CUDA_MODULE_LOADING": "LAZY", "OMP_NUM_THREADS": "1", "USER": "runner"}
+CANDIDATE_PACKAGES = ("torch", "triton", "numpy", "nvidia")
+TRUSTED_PACKAGES = (
+    *CANDIDATE_PACKAGES,
+    *("torchgen", "functorch", "sympy", "mpmath", "networkx", "jinja2", "markupsafe", "filelock", "fsspec"),
+    *("typing_extensions", "packaging", "setuptools", "yaml", "attr", "attrs", "psutil"),
+)
+"""A baseline of the task's own may also compile: what torch.compile imports."""
 
 
 class CudaArena(Arena):
     """Shared inputs on one GPU, and sessions on them."""
 
     def __init__(  # the parent's host buffers and threads are not wanted here
-        self, gpu: Gpu, zygote: Zygote, task: Task, layouts: Iterable[Layout]
+        self, gpu: Gpu, zygote: Zygote, scratch: Path, task: Task, layouts: Iterable[Layout]
     ) -> None:
         layouts = list(layouts)
         self.task = task
         self.rng = np.random.default_rng(secrets.randbits(128))
         self._gpu = gpu
         self._zygote = zygote
+        self._scratch = scratch
         self._output_bytes = max(layout.output_bytes for layout in layouts)
         self._device_inputs = DeviceBuffer(gpu, max(layout.input_bytes for layout in layouts))
         self._seal = InputSeal(gpu, self._device_inputs)
@@ -56,6 +69,16 @@ class CudaArena(Arena):
         Raises:
             CandidateFailure: it could not be imported.
         """
+        return self._open(program, None)
+
+    def kept(self, name: str, program: BuiltProgram) -> Session:
+        """The live runner kept under a name, started if there is none; the task's own torch programs may compile."""
+        if name not in self._sessions:
+            workshop = fresh_folder(self._scratch) if program.language == "torch" else None
+            self._sessions[name] = self._open(program, workshop)
+        return self._sessions[name]
+
+    def _open(self, program: BuiltProgram, workshop: Path | None) -> CudaSession:
         with ExitStack() as stack:
             ours, theirs = channel.pair()
             stack.callback(ours.close)
@@ -63,10 +86,10 @@ class CudaArena(Arena):
             outputs = DeviceBuffer(self._gpu, self._output_bytes)
             stack.callback(outputs.close)
             fds = {"channel": theirs.fileno(), "inputs": self._device_inputs.fd, "outputs": outputs.fd}
-            child = self._zygote.spawn(self._request(program, fds, outputs))
+            child = self._zygote.spawn(self._request(program, fds, outputs, workshop))
             stack.pop_all()
             theirs.close()
-        session = CudaSession(child, ours, self._device_inputs, outputs, self._gpu, self._seal)
+        session = CudaSession(child, ours, (self._device_inputs, outputs), self._gpu, self._seal)
         session.store_device = self._store
         try:
             session.import_program(self.task.limits.import_s)
@@ -117,42 +140,42 @@ class CudaArena(Arena):
         if values.nbytes:
             self._gpu.driver.copy(address, self._cached[id(values)][1].address, values.nbytes)
 
-    def _request(self, program: BuiltProgram, fds: dict[str, int], outputs: DeviceBuffer) -> SpawnRequest:
+    def _request(
+        self, program: BuiltProgram, fds: dict[str, int], outputs: DeviceBuffer, workshop: Path | None
+    ) -> SpawnRequest:
         payload: dict[str, object] = {
             "language": program.language,
             "entry": self.task.entry,
             "source": program.source,
             "bytes": {"inputs": self._device_inputs.size, "outputs": outputs.size},
         }
-        environment = {"CUDA_CACHE_DISABLE": "1", "CUDA_MODULE_LOADING": "LAZY", "OMP_NUM_THREADS": "1"}
         if program.artifact is not None:
             payload["artifact"] = str(program.artifact)
         return SpawnRequest(
-            role="builder" if program.workshop else "runner",
+            role="builder" if workshop else "runner",
             entry="evaluators.cuda.runner:main",
             payload=payload,
             fds=fds,
             readable=(program.artifact,) if program.artifact else (),
-            writable=(program.workshop,) if program.workshop else (),
+            writable=(workshop,) if workshop else (),
             limits=ChildLimits(
                 memory_bytes=self.task.limits.memory_bytes,
                 cpu_s=CPU_SECONDS,
-                file_bytes=(64 << 20) if program.workshop else 0,
-                processes=TRUSTED_PROCESSES if program.workshop else 0,
+                file_bytes=WORKSHOP_FILE_BYTES if workshop else 0,
+                processes=TRUSTED_PROCESSES if workshop else 0,
             ),
-            cpus=None,
-            environment={**environment, **(_workshop(program) if program.workshop else {})},
-            python_packages=program.packages,
+            environment={**ENVIRONMENT, **(_caches(workshop) if workshop else {})},
+            python_packages=installed(TRUSTED_PACKAGES if workshop else CANDIDATE_PACKAGES),
             gpu=True,
         )
 
 
-def _workshop(program: BuiltProgram) -> dict[str, str]:
+def _caches(folder: Path) -> dict[str, str]:
     """Where torch.compile and Triton put what they make: a baseline of the task's own compiles while it runs."""
-    folder = program.workshop
     return {
         "TRITON_CACHE_DIR": f"{folder}/triton",
         "TORCHINDUCTOR_CACHE_DIR": f"{folder}/inductor",
         "TORCHINDUCTOR_COMPILE_THREADS": "1",
-        "HOME": f"{folder}",
+        "TMPDIR": str(folder),
+        "HOME": str(folder),
     }

@@ -1,4 +1,4 @@
-"""Poison in, and guard zones around, one runner's outputs in device memory: as ``buffers.OutputGuard`` does in host memory."""
+"""Poison in, and guard zones around, one runner's outputs in device memory; see :class:`buffers.OutputGuard`."""
 
 from __future__ import annotations
 
@@ -26,10 +26,8 @@ class DeviceGuard:
     def arm(self) -> None:
         """Write guards and poison into every slot."""
         for start, stop in self._gaps:
-            pattern = self._pattern.address + start
-            self._gpu.launch(
-                "paint", (stop - start) * self._layout.slots, *self._slots(), start, stop, pattern, stop - start
-            )
+            pattern, work = self._pattern.address + start, (stop - start) * self._layout.slots
+            self._gpu.launch("paint", work, *self._slots(), start, stop, pattern, stop - start)
         self.poison()
 
     def poison(self) -> None:

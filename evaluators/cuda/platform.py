@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterable
+from pathlib import Path
 
 import numpy as np
 
@@ -21,14 +22,14 @@ from evaluators.zygote.client import Zygote
 class CudaPlatform:
     """Buffers, rounds and floors on one GPU."""
 
-    def __init__(self, gpu: Gpu, zygote: Zygote) -> None:
-        self.gpu, self._zygote = gpu, zygote
+    def __init__(self, gpu: Gpu, zygote: Zygote, scratch: Path) -> None:
+        self.gpu, self._zygote, self._scratch = gpu, zygote, scratch
         self.cache_bytes = gpu.l2_bytes
         self._rng = np.random.default_rng(secrets.randbits(128))
 
     def arena(self, task: Task, layouts: Iterable[Layout]) -> CudaArena:
         """See :class:`evaluators.platform.Platform`."""
-        return CudaArena(self.gpu, self._zygote, task, layouts)
+        return CudaArena(self.gpu, self._zygote, self._scratch, task, layouts)
 
     def plan(self, task: Task, workload: Workload) -> RoundPlan:
         """See :class:`evaluators.platform.Platform`. The fastest call that still gets more slots is taken."""

@@ -25,7 +25,7 @@ from evaluators.session import RoundTime, Session
 from evaluators.zygote.client import Child
 
 LATE_FACTOR, LATE_MS = 3.0, 0.5
-"""Our own check of the inputs taking so many times as long as on an idle device means that something else runs there."""
+"""Our own check of the inputs taking so many times as long as on an idle device: something else runs there."""
 Store = Callable[[int, npt.NDArray[Any]], None]
 
 
@@ -68,12 +68,11 @@ class CudaSession(Session):
         self,
         child: Child,
         channel: socket.socket,
-        inputs: DeviceBuffer,
-        outputs: DeviceBuffer,
+        buffers: tuple[DeviceBuffer, DeviceBuffer],
         gpu: Gpu,
         seal: InputSeal,
     ) -> None:
-        super().__init__(child, channel, inputs, outputs)  # type: ignore[arg-type]
+        super().__init__(child, channel, *buffers)  # type: ignore[arg-type]
         self._gpu, self._seal = gpu, seal
         self._device_guard: DeviceGuard | None = None
         self.captured = False
@@ -159,7 +158,7 @@ class CudaSession(Session):
         seen = self._bytes_at(places)
         self.stop()
         self._assert_quiet()
-        return RoundTime(total, tuple(slots), ((places, seen),))
+        return RoundTime(total, tuple(slots), ((places, seen),), waited_share=0.0)
 
     def inspect(self, time: RoundTime) -> None:
         """Check what the round left: inputs, guard zones, writes after the reply or to slots that were not called."""

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from evaluators.status import Status
 from evaluators.programs.base import Admitted, Call
+from evaluators.status import Status
 
 
 def open_entry(path: str, entry: str) -> Any:

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from evaluators.status import Status
 from evaluators.programs.base import Admitted, Call
+from evaluators.status import Status
 
 FILE_NAME = "candidate.py"
 

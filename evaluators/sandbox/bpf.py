@@ -37,7 +37,7 @@ def refuse(errno: int) -> int:
 
 
 @dataclass(frozen=True)
-class Test:
+class Match:
     """``argument & mask == value``. ``wide`` looks at all 64 bits; the kernel ignores the upper half of an ``int``."""
 
     argument: int
@@ -50,7 +50,7 @@ class Test:
 class Guarded:
     """Allowed where all tests of one of the alternatives hold; else ``otherwise``."""
 
-    alternatives: tuple[tuple[Test, ...], ...]
+    alternatives: tuple[tuple[Match, ...], ...]
     otherwise: int
 
 
@@ -117,7 +117,7 @@ def _leaf(decision: Decision) -> list[Instruction]:
     return leaf
 
 
-def _words(test: Test) -> list[tuple[int, int, int]]:
+def _words(test: Match) -> list[tuple[int, int, int]]:
     """Offset, mask and value of each half to compare (both architectures are little-endian)."""
     offset = _ARGUMENTS_OFFSET + 8 * test.argument
     low = (offset, test.mask & _U32, test.value & _U32)

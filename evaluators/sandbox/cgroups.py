@@ -116,8 +116,12 @@ class Parent:
         if "memory" not in self.controllers:
             return False
         file = "memory.oom_control" if self._version == 1 else "memory.events"
-        with open(os.open(f"{name}/{file}", os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._fd), encoding="ascii") as rows:
-            return any(row.split()[0] == "oom_kill" and int(row.split()[1]) > 0 for row in rows)
+        fd = os.open(f"{name}/{file}", os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._fd)
+        try:
+            words = os.read(fd, 4096).split()
+        finally:
+            os.close(fd)
+        return int(words[words.index(b"oom_kill") + 1]) > 0 if b"oom_kill" in words else False
 
     def remove(self, name: str) -> bool:
         """Remove a child's group; False while something is left in it."""
@@ -198,12 +202,13 @@ def _folders(fd: int) -> list[str]:
 
 
 def _start_time(pid: int) -> str:
-    """When a process started, in the kernel's ticks: tells it from a later one of the same number."""
+    """When a process started, in the kernel's ticks: tells it from a later one of its number; "" for a dead one."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
     except OSError:
         return ""
-    return stat[stat.rindex(")") + 2 :].split()[19]
+    state, *fields = stat[stat.rindex(")") + 2 :].split()
+    return "" if state in "ZX" else fields[18]
 
 
 def _inside(point: Path, root: str, path: str) -> Path:

@@ -95,14 +95,12 @@ def attach_mount(fd: int, target: str) -> None:
 
 def restrict_mount(path: str, attributes: int) -> None:
     """Add ``MOUNT_ATTR_*`` to the mount at ``path`` and to all below it."""
-    attr = _struct_of(attributes, 0, 0, 0)
-    call("mount_setattr", _AT_FDCWD, path.encode(), AT_RECURSIVE, attr, ctypes.sizeof(attr))
+    call("mount_setattr", _AT_FDCWD, path.encode(), AT_RECURSIVE, *_mount_attr(attributes))
 
 
 def restrict_mount_fd(fd: int, attributes: int) -> None:
     """Add ``MOUNT_ATTR_*`` to a detached mount and to all below it."""
-    attr = _struct_of(attributes, 0, 0, 0)
-    call("mount_setattr", fd, b"", AT_RECURSIVE | AT_EMPTY_PATH, attr, ctypes.sizeof(attr))
+    call("mount_setattr", fd, b"", AT_RECURSIVE | AT_EMPTY_PATH, *_mount_attr(attributes))
 
 
 def drop_bounding_set() -> None:
@@ -118,8 +116,7 @@ def drop_bounding_set() -> None:
 
 def drop_capabilities() -> None:
     """Empty the effective, permitted and inheritable sets (and with them the ambient one)."""
-    header = ctypes.create_string_buffer(_CAPABILITY_VERSION_3.to_bytes(4, "little") + bytes(4), 8)
-    call("capset", header, ctypes.create_string_buffer(24))
+    call("capset", _CAPABILITY_VERSION_3.to_bytes(4, "little") + bytes(4), bytes(24))
 
 
 def leave_session_keyring() -> None:
@@ -127,5 +124,7 @@ def leave_session_keyring() -> None:
     call("keyctl", _KEYCTL_JOIN_SESSION_KEYRING, None)
 
 
-def _struct_of(*words: int) -> ctypes.Array[ctypes.c_char]:
-    return ctypes.create_string_buffer(b"".join(w.to_bytes(8, "little") for w in words), 8 * len(words))
+def _mount_attr(attributes: int) -> tuple[bytes, int]:
+    """A ``struct mount_attr`` that only sets attributes, and its size."""
+    attr = attributes.to_bytes(8, "little") + bytes(24)
+    return attr, len(attr)

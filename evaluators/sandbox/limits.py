@@ -58,8 +58,8 @@ def limit_table(
     """The kernel's limits for one child: which, and how much. Never more than this process may itself have.
 
     Private memory is what ``RLIMIT_DATA`` counts; ``RLIMIT_AS`` also bounds shared mappings, with room for the arenas
-    that malloc reserves for each of ``threads``. A GPU's driver reserves address space by the terabyte: with ``gpu`` the
-    control group alone bounds memory.
+    that malloc reserves for each of ``threads``. A GPU's driver reserves address space by the terabyte: with ``gpu``
+    the control group alone bounds memory.
     """
     stacks = threads * _STACK_BYTES
     wanted = {

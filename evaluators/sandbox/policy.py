@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -64,7 +64,13 @@ class Policy:
             user = (self.host.identities.next(), self.host.identities.group)
             for folder in request.writable:
                 _hand_over(folder, *user)
-        ruleset = self._ruleset(request) if self.states.active(LayerName.LANDLOCK) else None
+        group = self._group(request)
+        try:
+            ruleset = self._ruleset(request) if self.states.active(LayerName.LANDLOCK) else None
+        except BaseException:
+            if group is not None:
+                group.remove()
+            raise
         return Box(
             request=request,
             scratch=self.host.scratch,
@@ -73,11 +79,14 @@ class Policy:
             own_user_namespace=user is None and self.states.active(LayerName.USER_NAMESPACE),
             user=user,
             ruleset=ruleset,
-            program=partial(self._program, request.role, request.gpu)
-            if self.states.active(LayerName.SECCOMP)
-            else None,
-            group=self._group(request),
+            program=self._chooser(request),
+            group=group,
         )
+
+    def _chooser(self, request: BoxRequest) -> Callable[[], Program] | None:
+        if not self.states.active(LayerName.SECCOMP):
+            return None
+        return partial(self._program, request.role, request.gpu)
 
     def _limits(self, request: BoxRequest) -> list[tuple[int, int]]:
         if not self.states.active(LayerName.RESOURCE_LIMITS):

@@ -11,7 +11,7 @@ import errno
 import platform
 
 from evaluators.sandbox import kernel, syscalls
-from evaluators.sandbox.bpf import ALLOW, Decision, Guarded, Test, compile_program, refuse
+from evaluators.sandbox.bpf import ALLOW, Decision, Guarded, Match, compile_program, refuse
 from evaluators.sandbox.limits import Role
 
 _AUDIT_ARCH = {"x86_64": 0xC000_003E, "aarch64": 0xC000_00B7}
@@ -37,7 +37,7 @@ _NAMESPACE_FLAGS = (
 )
 _PRCTL_ALLOWED = (15, 16, 0x5356_4D41)  # SET_NAME, GET_NAME, SET_VMA
 _IOCTL_ALLOWED = (0x5401, 0x541B, 0x5421, 0x5450, 0x5451)  # TCGETS, FIONREAD, FIONBIO, FIONCLEX, FIOCLEX
-_FCNTL_ALLOWED = (0, 1, 2, 3, 4, 5, 6, 7, 1030, 1034)  # DUPFD, GETFD .. SETLKW, DUPFD_CLOEXEC, GET_SEALS
+_FCNTL_ALLOWED = (0, 1, 2, 3, 4, 1030, 1034)  # DUPFD, GETFD, SETFD, GETFL, SETFL, DUPFD_CLOEXEC, GET_SEALS
 
 _COMMON = """
     read write readv writev pread64 pwrite64 preadv pwritev preadv2 pwritev2 close close_range dup dup2 dup3
@@ -60,7 +60,7 @@ _CHANNEL = "recvfrom recvmsg shutdown getsockopt setsockopt getsockname getpeern
 
 _GPU = "memfd_create get_mempolicy set_mempolicy mbind ftruncate sched_setaffinity"
 """What CUDA calls besides; it does without the sockets and folders it tries to make."""
-_DRIVER_REQUESTS = ([Test(1, 0x4600, 0xFF00)], [Test(1, 0, 0xFFFF_FF00)])
+_DRIVER_REQUESTS = ([Match(1, 0x4600, 0xFF00)], [Match(1, 0, 0xFFFF_FF00)])
 """Control requests of type 'F' (the NVIDIA driver's), and small bare numbers (its unified memory's)."""
 _UVM_REQUESTS = (0x3000_0001, 0x3000_0002)
 
@@ -69,7 +69,9 @@ _BUILDING = """
     creat rename renameat renameat2 unlink unlinkat mkdir mkdirat rmdir link linkat symlink symlinkat mknod mknodat
     chmod fchmod fchmodat fchmodat2 utime utimes utimensat futimesat truncate ftruncate fallocate
     fsync fdatasync sync_file_range flock statfs fstatfs copy_file_range sendfile splice
+    setuid setgid setresuid setresgid
 """
+"""Changing user among its own gains a process without capabilities nothing; GNU make does it before each command."""
 
 
 def instructions(role: Role, own_pid: int, machine: str | None = None, *, gpu: bool = False) -> bytes:
@@ -87,10 +89,10 @@ def instructions(role: Role, own_pid: int, machine: str | None = None, *, gpu: b
     decisions |= _guarded(own_pid)
     if role == "builder":
         decisions |= dict.fromkeys(_BUILDING.split(), ALLOW)
-        decisions["clone"] = _when([Test(0, 0, _NAMESPACE_FLAGS)])
+        decisions["clone"] = _when([Match(0, 0, _NAMESPACE_FLAGS)])
     if gpu:
         decisions |= dict.fromkeys(_GPU.split(), ALLOW)
-        requests = [[Test(1, request)] for request in (*_IOCTL_ALLOWED, *_UVM_REQUESTS)]
+        requests = [[Match(1, request)] for request in (*_IOCTL_ALLOWED, *_UVM_REQUESTS)]
         decisions["ioctl"] = _when(*requests, *_DRIVER_REQUESTS, otherwise=refuse(errno.ENOTTY))
     return compile_program(
         _AUDIT_ARCH[machine],
@@ -118,20 +120,20 @@ class Program:
 
 
 def _guarded(own_pid: int) -> dict[str, Decision]:
-    itself = [Test(0, own_pid)]
+    itself = [Match(0, own_pid)]
     return {
-        "clone": _when([Test(0, _THREAD_FLAGS, 0xFFFF_FFFF & ~_CLONE_DETACHED)]),
+        "clone": _when([Match(0, _THREAD_FLAGS, 0xFFFF_FFFF & ~_CLONE_DETACHED)]),
         "clone3": _ABSENT,  # its flags lie in memory, where a filter cannot look
         "openat2": _ABSENT,
         "kill": _when(itself),
         "tgkill": _when(itself),
-        "prlimit64": _when([Test(0, 0)], itself),
-        "prctl": _when(*([Test(0, option)] for option in _PRCTL_ALLOWED)),
-        "ioctl": _when(*([Test(1, request)] for request in _IOCTL_ALLOWED), otherwise=refuse(errno.ENOTTY)),
-        "fcntl": _when(*([Test(1, command)] for command in _FCNTL_ALLOWED)),
-        "sendto": _when([Test(4, 0, 0xFFFF_FFFF_FFFF_FFFF, wide=True)]),
+        "prlimit64": _when([Match(0, 0)], itself),
+        "prctl": _when(*([Match(0, option)] for option in _PRCTL_ALLOWED)),
+        "ioctl": _when(*([Match(1, request)] for request in _IOCTL_ALLOWED), otherwise=refuse(errno.ENOTTY)),
+        "fcntl": _when(*([Match(1, command)] for command in _FCNTL_ALLOWED)),
+        "sendto": _when([Match(4, 0, 0xFFFF_FFFF_FFFF_FFFF, wide=True)]),
     }
 
 
-def _when(*alternatives: list[Test], otherwise: int = _DENIED) -> Guarded:
+def _when(*alternatives: list[Match], otherwise: int = _DENIED) -> Guarded:
     return Guarded(tuple(tuple(tests) for tests in alternatives), otherwise)

@@ -94,10 +94,10 @@ def package_paths(folders: Iterable[Path], name: str) -> list[Path]:
         FileNotFoundError: no such package beside this interpreter.
     """
     found: list[Path] = []
-    for folder in folders:
+    for folder in folders if name.isidentifier() else ():
         candidates = [folder / name, folder / f"{name}.py", folder / f"{name}.libs", *folder.glob(f"{name}.*.so")]
         found += [path for path in candidates if path.exists()]
-    if not found or os.sep in name:
+    if not found:
         raise FileNotFoundError(f"the Python package {name!r} is not installed beside {sys.executable}")
     return found
 

@@ -8,7 +8,7 @@ import os
 import sys
 import sysconfig
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -17,7 +17,7 @@ from evaluators.sandbox import kernel
 from evaluators.sandbox.box import Box
 from evaluators.sandbox.report import LayerName
 from evaluators.sandbox.states import LayerError
-from evaluators.zygote.imports import GrantedPackages
+from evaluators.zygote.imports import Entry, GrantedPackages
 
 _NOT_STARTED = 70
 _ENTRY_FAILED = 1
@@ -28,7 +28,7 @@ class Birth:
     """Everything a child needs to begin."""
 
     box: Box
-    entry: Callable[[dict[str, Any], dict[str, int]], object]
+    entry: Entry
     log: int
     """Becomes standard output and error."""
     ready: int
@@ -52,13 +52,15 @@ def run_child(birth: Birth) -> NoReturn:
 
 
 def run_rehearsal(box: Box, writer: int) -> NoReturn:
-    """Close the sandbox, look whether what must be reachable is, and write the layer that failed, if one did."""
+    """Close the sandbox and look whether what must be reachable is; write a line: empty, or the layer that failed."""
     try:
         try:
             box.close([writer])
             _check_reach(box)
         except LayerError as error:
-            os.write(writer, f"{error.name}\t{error.reason}".encode())
+            os.write(writer, f"{error.name}\t{error.reason}\n".encode())
+        else:
+            os.write(writer, b"\n")
     finally:
         os._exit(0)
 
@@ -82,9 +84,7 @@ def _begin(birth: Birth) -> dict[str, Any] | None:
     return payload
 
 
-def _call(
-    entry: Callable[[dict[str, Any], dict[str, int]], object], payload: dict[str, Any], fds: dict[str, int]
-) -> int:
+def _call(entry: Entry, payload: dict[str, Any], fds: dict[str, int]) -> int:
     """Call the entry; the exit code. From here on this process may run a candidate's code: it is nobody's friend."""
     try:
         entry(payload, fds)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import select
 import signal
@@ -15,6 +16,7 @@ from evaluators.errors import JudgeError
 from evaluators.zygote.request import ExitStatus
 
 _LOG_CHUNK = 64 << 10
+_IMPATIENT_SWEEPS = 20
 _STATE_STOPPED = b"T"
 _STATES_DEAD = (b"Z", b"X")
 
@@ -49,7 +51,7 @@ class Child:
         self._signal(signal.SIGSTOP)
         deadline = time.monotonic() + deadline_s
         before: frozenset[str] | None = None
-        while True:
+        for sweep in itertools.count():
             now = _stopped_threads(self.pid)
             # Two equal sweeps: while the first ran, a thread not yet stopped may have started another, which the
             # second lists; nobody is left to start one in the second.
@@ -58,10 +60,25 @@ class Child:
             if time.monotonic() > deadline:
                 raise JudgeError(f"process {self.pid} did not stop within {deadline_s:g} s")
             before = now
+            if sweep > _IMPATIENT_SWEEPS:
+                os.sched_yield()  # a thread needs a processor to stop on: perhaps this one
 
     def resume(self) -> None:
         """Send SIGCONT."""
         self._signal(signal.SIGCONT)
+
+    def waited_ns(self) -> int:
+        """How long its threads together were ready to run and had no core, by the kernel's account; 0 if unknown."""
+        total = 0
+        folder = f"/proc/{self.pid}/task"
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            for thread in os.listdir(folder):
+                with (
+                    contextlib.suppress(FileNotFoundError, ProcessLookupError),
+                    open(f"{folder}/{thread}/schedstat", "rb") as file,
+                ):
+                    total += int(file.read().split()[1])
+        return total
 
     def kill(self) -> None:
         """Send SIGKILL. What a builder started dies with it: it is the init of a pid namespace of its own."""

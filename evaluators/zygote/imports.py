@@ -12,6 +12,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+Entry = Callable[[dict[str, Any], dict[str, int]], object]
+"""What a child calls, with its payload and its descriptors by name."""
+
 
 class GrantedPackages(MetaPathFinder):
     """Finds the granted top-level packages, and no other, in folders that are not on ``sys.path``."""
@@ -44,7 +47,7 @@ def keep_standard_library(packages: Sequence[Path]) -> None:
     sys.path[:] = [p for p in sys.path if Path(p).is_relative_to(standard) and Path(p) not in packages]
 
 
-def resolve(entry: str, preloaded: Sequence[str]) -> Callable[[dict[str, Any], dict[str, int]], object]:
+def resolve(entry: str, preloaded: Sequence[str]) -> Entry:
     """The function that ``package.module:function`` names.
 
     Raises:
@@ -56,5 +59,5 @@ def resolve(entry: str, preloaded: Sequence[str]) -> Callable[[dict[str, Any], d
     function = getattr(sys.modules[module], name, None)
     if not callable(function):
         raise ValueError(f"entry {entry!r}: no function {name!r} in {module}")
-    found: Callable[[dict[str, Any], dict[str, int]], object] = function
+    found: Entry = function
     return found

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from evaluators.sandbox import kernel
-from evaluators.sandbox.box import BoxRequest
+from evaluators.sandbox.box import Box, BoxRequest
 from evaluators.sandbox.cgroups import ChildGroup
 from evaluators.sandbox.limits import ChildLimits, Role
 from evaluators.sandbox.policy import Policy
@@ -19,7 +19,7 @@ from evaluators.sandbox.report import LayerName
 from evaluators.sandbox.states import LayerError
 from evaluators.zygote import orphans
 from evaluators.zygote.birth import Birth, run_child, run_rehearsal
-from evaluators.zygote.imports import resolve
+from evaluators.zygote.imports import Entry, resolve
 from evaluators.zygote.wire import receive_message, send_message
 
 _REHEARSAL_LIMITS = ChildLimits(memory_bytes=256 << 20, cpu_s=10, file_bytes=0, processes=0)
@@ -52,7 +52,7 @@ class Nursery:
         """Fork a child of each role that does nothing; a layer that fails in it is switched off, and said to be.
 
         Raises:
-            OSError: a child failed without any layer to blame.
+            ChildProcessError: a child failed without any layer to blame.
         """
         for role in get_args(Role):
             for _ in LayerName:
@@ -91,10 +91,13 @@ class Nursery:
             run_rehearsal(box, writer)
         os.close(writer)
         with open(reader, encoding="utf-8") as words:
-            name, _, reason = words.read().partition("\t")
-        os.waitpid(pid, 0)
+            line = words.read()
+        _, status = os.waitpid(pid, 0)
         box.release()
         self._let_go(box.group)
+        if not line:
+            raise ChildProcessError(f"the rehearsal of a {role} ended without a word (status {status})")
+        name, _, reason = line.strip().partition("\t")
         return LayerError(LayerName(name), reason) if name else None
 
     def _switch_off(self, failed: LayerError) -> None:
@@ -112,25 +115,45 @@ class Nursery:
         try:
             entry = resolve(message["entry"], self._preloaded)
             box = self._policy.box(_box_request(message))
-            environment = message["environment"]
-            if box.request.writable:
-                environment.setdefault("TMPDIR", str(box.request.writable[0]))
-            pid = self._fork()
         except (OSError, ValueError, LayerError) as error:
-            self._close(fds)
-            send_message(self._sock, {"kind": "failed", "number": number, "reason": _one_line(error)})
+            self._fail(number, fds, error)
+            return
+        try:
+            pid = self._fork()
+        except OSError as error:
+            box.release()
+            self._let_go(box.group)
+            self._fail(number, fds, error)
             return
         if pid == 0:
-            log, ready, payload, *passed = fds
-            names = dict(zip(message["fds"], passed, strict=True))
-            packages = ([str(p) for p in self._policy.host.view.packages], message["python_packages"])
-            run_child(Birth(box, entry, log, ready, payload, names, environment, *packages))
+            run_child(self._birth(message, fds, box, entry))
         self._close(fds)
         box.release()
         pidfd = os.pidfd_open(pid)
         self._live[pidfd] = _Live(number, pid, None if box.user is None else box.user[0], box.group)
         self._poll.register(pidfd, select.POLLIN)
         send_message(self._sock, {"kind": "spawned", "number": number}, (pidfd,))
+
+    def _birth(self, message: dict[str, Any], fds: list[int], box: Box, entry: Entry) -> Birth:
+        log, ready, payload, *passed = fds
+        environment = message["environment"]
+        if box.request.writable:
+            environment.setdefault("TMPDIR", str(box.request.writable[0]))
+        return Birth(
+            box=box,
+            entry=entry,
+            log=log,
+            ready=ready,
+            payload=payload,
+            fds=dict(zip(message["fds"], passed, strict=True)),
+            environment=environment,
+            package_folders=[str(path) for path in self._policy.host.view.packages],
+            packages=message["python_packages"],
+        )
+
+    def _fail(self, number: int, fds: list[int], error: Exception) -> None:
+        self._close(fds)
+        send_message(self._sock, {"kind": "failed", "number": number, "reason": _one_line(error)})
 
     def _fork(self) -> int:
         """Fork a process that is the init of a pid namespace of its own, where there are such."""

@@ -69,11 +69,12 @@ def prepare(
 
 
 def _become_ordinary() -> None:
-    """Give this process the folder, environment and signals that its children are to find."""
+    """Give this process the folder, environment, arguments and signals that its children are to find."""
     os.chdir("/")
     for name in set(os.environ) - set(_ENVIRONMENT):
         del os.environ[name]
     os.environ.update(_ENVIRONMENT)
+    sys.argv[:], sys.orig_argv[:] = [""], [""]
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(line_buffering=True)  # what a child printed before it was killed is in its log

@@ -18,6 +18,8 @@ _ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
+    # The order of a set of strings is the same in every run: a verdict must not depend on it.
+    "PYTHONHASHSEED": "0",
 }
 _WORDS_CAP = 4 << 10
 
@@ -35,7 +37,7 @@ class ZygoteProcess:
         root = str(Path(evaluators.__file__).resolve().parent.parent)
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-I", "-c", _BOOT, root, str(sock.fileno())],
+                [sys.executable, "-s", "-P", "-c", _BOOT, root, str(sock.fileno())],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=self._words,

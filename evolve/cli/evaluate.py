@@ -14,8 +14,8 @@ from evaluators.task import Language, Task
 from evaluators.task_loading import find_task, load_task
 from evaluators.task_rules import program_language
 from evolve.cli.exits import Exit
-from evolve.cli.judging import StartJudge, ready_judges, services, stop_on_signals, unless_stopped
-from evolve.cli.options import output_options
+from evolve.cli.judging import StartJudge, ready_judges, services, starting, stop_on_signals, unless_stopped
+from evolve.cli.options import output_options, sandbox_option
 from evolve.display.output import DisplayMode, Output, open_output
 from evolve.display.report import Report
 from evolve.display.verdict import describe
@@ -29,13 +29,7 @@ from evolve.display.verdict import describe
     type=click.Choice(["cpp", "python", "triton", "cuda"]),
     help="The file's language, where its suffix does not say.",
 )
-@click.option(
-    "--sandbox",
-    type=click.Choice(["full", "reduced", "none"]),
-    default="full",
-    show_default=True,
-    help="The least sandbox to accept on this host.",
-)
+@sandbox_option
 @output_options
 def evaluate(
     task: str,
@@ -56,21 +50,20 @@ def evaluate(
     loaded = load_task(find_task(task))
     source = _read(file)
     spoken = language or _language(file, loaded)
-    settings = JudgeSettings(loaded.folder, 1, sandbox)
-    evaluation = asyncio.run(_judge(services().start_judge, settings, source, spoken, output))
+    evaluation = asyncio.run(_judge(services().start_judge, loaded, sandbox, (source, spoken), output))
     output.show(Report(evaluation.model_dump(mode="json"), describe(evaluation)))
     return Exit.DONE if evaluation.status is Status.PASSED else Exit.NO
 
 
 async def _judge(
-    start_judge: StartJudge, settings: JudgeSettings, source: str, language: Language, output: Output
+    start_judge: StartJudge, task: Task, sandbox: SandboxMode, program: tuple[str, Language], output: Output
 ) -> Evaluation:
     with stop_on_signals() as stop:
-        output.say("starting the judge, which builds and measures the baselines")
-        async with ready_judges(start_judge, settings, stop) as start:
+        output.say(starting(task))
+        async with ready_judges(start_judge, JudgeSettings(task.folder, 1, sandbox), stop) as start:
             judge = await start()
             try:
-                return await unless_stopped(judge.confirm(source, language, every_baseline=True), stop)
+                return await unless_stopped(judge.confirm(*program, every_baseline=True), stop)
             finally:
                 await judge.close()
 

@@ -104,7 +104,7 @@ def _status(view: RunView) -> str:
     record = view.record
     if record.status is RunStatus.RUNNING:
         return "still running" if view.alive() else "its process is gone or stuck; evolve resume goes on"
-    return f"{record.status}: {record.reason}" if record.reason else str(record.status)
+    return record.reason or str(record.status)
 
 
 def _task(name: str) -> Task | None:

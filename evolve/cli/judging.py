@@ -12,6 +12,7 @@ from typing import TypeVar
 import click
 
 from evaluators.client import Judge, JudgeReady, JudgeSettings
+from evaluators.task import Task
 from evolve.cli.exits import Exit, Interrupted
 
 T = TypeVar("T")
@@ -33,6 +34,12 @@ def services() -> Services:
     from evaluators.client import start_judge  # noqa: PLC0415
 
     return Services(start_judge)
+
+
+def starting(task: Task) -> str:
+    """What a person waits for while the judge starts, which takes a while."""
+    measuring = ", which builds, checks and measures the baselines" if task.baselines else ""
+    return f"{task.name}: starting the judge{measuring}"
 
 
 @dataclass

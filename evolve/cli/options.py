@@ -39,3 +39,14 @@ def config_options(command: Command) -> Command:
 def run_argument(command: Command) -> Command:
     """The positional RUN."""
     return click.argument("run", metavar="RUN", type=click.Path(path_type=Path))(command)
+
+
+def sandbox_option(command: Command) -> Command:
+    """``--sandbox``, for commands that read no configuration."""
+    return click.option(
+        "--sandbox",
+        type=click.Choice(["full", "reduced", "none"]),
+        default="full",
+        show_default=True,
+        help="The least sandbox to accept on this host.",
+    )(command)

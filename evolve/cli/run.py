@@ -16,7 +16,7 @@ from evaluators.errors import UsageError
 from evaluators.task import Task
 from evaluators.task_loading import find_task, load_task
 from evolve.cli.exits import Exit
-from evolve.cli.judging import StartJudge, ready_judges, services, stop_on_signals
+from evolve.cli.judging import StartJudge, ready_judges, services, starting, stop_on_signals
 from evolve.cli.options import config_options, output_options, run_argument
 from evolve.cli.runs import account_of, find_run
 from evolve.config import Config, dump_config, load_config, parse_config
@@ -112,7 +112,7 @@ async def _search(plan: _Plan, open_run: Callable[[], Run], start_judge: StartJu
     """Start a judge, then open the run, search, and account for it: mistakes show before anything is written."""
     task, output = plan.task, plan.output
     with stop_on_signals() as stop:
-        output.say(f"{task.name}: starting the judge, which builds and measures the baselines")
+        output.say(starting(task))
         async with ready_judges(start_judge, plan.judge_settings, stop) as start:
             with open_run() as run:
                 with live_progress(output, task.name) as observer:

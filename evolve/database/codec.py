@@ -25,6 +25,7 @@ def program_row(program: Program) -> Row:
     return {
         "number": program.number,
         "source_hash": program.source_hash,
+        "text_hash": text_hash(program.source),
         "language": program.language,
         "operator": program.operator,
         "proposer": program.proposer,

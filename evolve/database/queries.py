@@ -33,7 +33,7 @@ def _stored(table: Any, run_id: Any, key: Any) -> Any:
 def _select_programs() -> Select[*tuple[Any, ...]]:
     first_env, second_env, source = texts.alias("first_env"), texts.alias("second_env"), texts.alias("source")
     joined = (
-        programs.join(source, _stored(source, programs.c.run_id, programs.c.source_hash))
+        programs.join(source, _stored(source, programs.c.run_id, programs.c.text_hash))
         .outerjoin(_first, _verdict(_first, SEARCH))
         .outerjoin(first_env, _stored(first_env, _first.c.run_id, _first.c.environment_hash))
         .outerjoin(_second, _verdict(_second, CONFIRMATION))

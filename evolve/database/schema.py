@@ -72,6 +72,7 @@ programs = Table(
     _run_id(primary_key=True),
     Column("number", Integer, primary_key=True, autoincrement=False),
     Column("source_hash", String(64), nullable=False),
+    Column("text_hash", String(64), nullable=False),
     Column("language", String(20), nullable=False),
     Column("operator", String(50), nullable=False),
     Column("proposer", String(50), nullable=False),
@@ -90,7 +91,7 @@ programs = Table(
     Column("created_at", Float, nullable=False),
     Column("judged_at", Float),
     Column("finished_at", Float),
-    ForeignKeyConstraint(["run_id", "source_hash"], ["texts.run_id", "texts.hash"]),
+    ForeignKeyConstraint(["run_id", "text_hash"], ["texts.run_id", "texts.hash"]),
     UniqueConstraint("run_id", "finish_order"),
 )
 Index(

@@ -118,7 +118,7 @@ class SqlStorage(StorageReader):
             "placement": AddStatus.NOT_ADDED.value if at_once else None,
         }
         with self._write() as connection:
-            self._add_text(connection, program.source_hash, program.source)
+            self._add_text(connection, row["text_hash"], program.source)
             connection.execute(insert(programs), row)
 
     def add_evaluation(

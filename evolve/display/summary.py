@@ -30,7 +30,7 @@ class Account:
 def summarise(account: Account) -> Report:
     """The summary of a run, as data and as text."""
     best = account.progress.best
-    pairs = [("ended", account.reason)]
+    pairs = [("ended", wording.reason(account.reason))]
     if best is None:
         contender = account.progress.contender
         unconfirmed = f"; program {contender.number} looked best and is not confirmed" if contender else ""
@@ -77,7 +77,11 @@ def held_out(program: Program) -> str:
     count = sum(w.split == "heldout" for w in program.confirmation.workloads)
     if not program.confirmation.confirmed:
         return f"confirmation failed: {program.confirmation.status}"
-    return f"{count} of {count} workloads passed in a confirmation run" if count else "confirmed; the task has none"
+    return (
+        f"{count} of {count} workloads passed in a confirmation run"
+        if count
+        else "confirmed; the task has no such workloads"
+    )
 
 
 def candidates(progress: Progress) -> str:
@@ -121,9 +125,8 @@ def _value_merit(score: float, account: Account) -> str:
     if account.seed and account.seed.score is not None:
         parts.append(f"seed {account.seed.score:.10g}")
     if account.best_known is not None:
-        source = f", {account.best_known_source}" if account.best_known_source else ""
-        parts.append(f"best published {account.best_known:.10g}{source}")
-    return "; ".join(parts)
+        parts.append(f"best published {account.best_known:.10g}")
+    return "; ".join(parts) + (f"\n{account.best_known_source}" if account.best_known_source else "")
 
 
 def _sandbox_warning(program: Program | None) -> str:

@@ -5,8 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from evaluators.evaluation import Interval, Status
+from evolve.types import StopReason
 
 _MINUTE, _HOUR = 60, 3600
+_REASONS: Mapping[str, str] = {
+    StopReason.CANDIDATES: "the cap on candidates was met",
+    StopReason.SECONDS: "the cap on seconds was met",
+    StopReason.DEVICE_SECONDS: "the cap on device seconds was met",
+    StopReason.DOLLARS: "the cap on dollars was met",
+    StopReason.TOKENS: "the cap on tokens was met",
+    StopReason.PATIENCE: "no new best for as long as patience allows",
+    StopReason.TARGET: "the target was reached",
+    StopReason.EXHAUSTED: "the proposers have nothing new to offer",
+}
+
+
+def reason(text: str) -> str:
+    """Why a run ended, in words; what is no :class:`~evolve.types.StopReason` is words already."""
+    return _REASONS.get(text, text)
 
 
 def ratio(interval: Interval) -> str:

@@ -42,13 +42,14 @@ class Tuner:
         self._settings = settings or TunerSettings()
         self._told: dict[str, dict[int, Observation]] = {}
         self._seen: dict[str, set[tuple[str, ...]]] = {}
+        self._exhausted: set[str] = set()
 
     async def propose(self, context: ProposeContext) -> Proposal | None:
         """Other values for the parent; ``None`` once every combination of its structure is known."""
         parent = self._tunables(context.parent)
-        if parent.size <= 1:
-            return None
         structure = parent.structure
+        if parent.size <= 1 or structure in self._exhausted:
+            return None
         seen = self._seen.setdefault(structure, set())
         seen |= {_key(o.values, parent) for o in self._observed(structure, context)} | {_key(parent.values, parent)}
         for operator, values, parents in self._candidates(parent, context):
@@ -59,6 +60,7 @@ class Tuner:
             source = parent.substitute(values)
             if not context.known(source):
                 return self._proposal(context, source, operator, parents, _changes(parent.values, values))
+        self._exhausted.add(structure)
         return None
 
     def tell(self, program: Program) -> None:

@@ -13,10 +13,11 @@ from evolve.testing import FakeJudge
 def test_a_run_ends_with_a_summary(evolve, toy):
     result = evolve("run", toy, "--dir", "r", "--set", "caps.candidates=8")
     assert result.exit_code == 0, result.output
+    assert "ended         the cap on candidates was met" in result.output
     assert "best program  " in result.output
     assert "8 tried: 8 passed, 0 failed" in result.output
     assert "seed 0." in result.output
-    assert "best published 2, a paper" in result.output
+    assert "best published 2\n              a paper" in result.output
     assert "stored in     r" in result.output
     assert f"evolve eval {toy} best.py" in result.output
     assert (evolve.folder / "r" / "config.toml").read_text().startswith(f'task = "{toy}"')
@@ -55,11 +56,17 @@ def test_an_interrupted_and_resumed_run_proposes_what_a_whole_one_does(evolve, t
     assert evolve.judge.evaluated == whole
 
 
-def test_nothing_that_passes_is_exit_code_3(evolve, toy):
+def test_no_program_at_all_is_exit_code_3(evolve, toy):
+    result = evolve("run", toy, "--dir", "r", "--set", "caps.candidates=0")
+    assert result.exit_code == 3, result.output
+    assert "none confirmed" in result.output
+
+
+def test_a_seed_that_fails_is_the_tasks_mistake(evolve, toy):
     evolve.judge.confirm_status = lambda source: Status.WRONG_VALUES
-    result = evolve("run", toy, "--dir", "r", "--set", "caps.candidates=3")
-    assert result.exit_code in (2, 3)
-    assert "best_program" not in result.output
+    result = evolve("run", toy, "--dir", "r")
+    assert result.exit_code == 2
+    assert "the seed program seed.py does not pass: wrong_values" in result.stderr
 
 
 @pytest.mark.parametrize(

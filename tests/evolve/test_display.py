@@ -156,7 +156,7 @@ def test_a_missing_sandbox_shows_in_the_summary():
 def test_a_value_is_compared_with_the_seed_and_the_best_published():
     best = program(7, evaluation(2.5, timed=False))
     account = Account("r", "t", progress(best=best), program(1, evaluation(1.5, timed=False)), "", 2.635, "a paper")
-    assert "2.5; seed 1.5; best published 2.635, a paper" in summarise(account).parts[0]
+    assert "2.5; seed 1.5; best published 2.635\n              a paper" in summarise(account).parts[0]
 
 
 def test_a_failed_confirmation_is_no_pass():

@@ -4,12 +4,14 @@ import subprocess
 import sys
 from importlib import import_module
 from inspect import cleandoc
+from pathlib import Path
 
 import click
 import pytest
 
 from evolve.cli import main
 
+ROOT = Path(__file__).resolve().parents[2]
 HEAVY = [
     "alembic",
     "anthropic",
@@ -40,7 +42,7 @@ if {arguments!r}:
         assert end.code == 0, end.code
 print("HEAVY", sorted(set({HEAVY!r}) & set(sys.modules)))
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=ROOT)
     assert done.stdout.endswith("HEAVY []\n"), done.stdout + done.stderr
 
 

@@ -56,6 +56,7 @@ def _programs() -> None:
         sa.Column("run_id", sa.Integer(), nullable=False),
         sa.Column("number", sa.Integer(), autoincrement=False, nullable=False),
         sa.Column("source_hash", sa.String(length=64), nullable=False),
+        sa.Column("text_hash", sa.String(length=64), nullable=False),
         sa.Column("language", sa.String(length=20), nullable=False),
         sa.Column("operator", sa.String(length=50), nullable=False),
         sa.Column("proposer", sa.String(length=50), nullable=False),
@@ -75,7 +76,7 @@ def _programs() -> None:
         sa.Column("judged_at", sa.Float(), nullable=True),
         sa.Column("finished_at", sa.Float(), nullable=True),
         sa.ForeignKeyConstraint(
-            ["run_id", "source_hash"], ["texts.run_id", "texts.hash"], name="fk_programs_run_id_source_hash"
+            ["run_id", "text_hash"], ["texts.run_id", "texts.hash"], name="fk_programs_run_id_text_hash"
         ),
         sa.ForeignKeyConstraint(["run_id"], ["runs.id"], name="fk_programs_run_id"),
         sa.PrimaryKeyConstraint("run_id", "number", name="pk_programs"),

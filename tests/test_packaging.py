@@ -1,0 +1,35 @@
+"""What is shipped, and what an install pulls in."""
+
+import re
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+
+def names(requirements):
+    return {re.split(r"[\s\[<>=!~;]", requirement)[0].lower() for requirement in requirements}
+
+
+def test_the_default_install_needs_neither_torch_nor_triton():
+    assert names(PROJECT["project"]["dependencies"]).isdisjoint({"torch", "triton", "pandas", "matplotlib", "psycopg"})
+    assert set(PROJECT["project"]["optional-dependencies"]) == {"gpu", "postgres", "notebook", "dev"}
+
+
+def test_what_the_wheel_carries_exists():
+    carried = PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
+    for folder, place in carried.items():
+        assert any((ROOT / folder).iterdir())
+        assert place == f"evolve/_data/{folder}"
+
+
+def test_the_licence_is_whole():
+    text = (ROOT / "LICENSE").read_text()
+    assert "Apache License" in text
+    assert "END OF TERMS AND CONDITIONS" in text
+
+
+def test_the_cpu_constraints_name_the_pair_that_belongs_together():
+    pins = dict(line.split("==") for line in (ROOT / "constraints-cpu.txt").read_text().splitlines() if "==" in line)
+    assert pins == {"torch": "2.13.0", "triton": "3.7.1"}
