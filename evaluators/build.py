@@ -161,7 +161,8 @@ class Builds:
             )
         if status.code == 0:
             return log
-        first_error = next((row for row in log.splitlines() if "rror" in row), "")
+        rows = log.splitlines()
+        first_error = next((row for mark in ("error:", "rror") for row in rows if mark in row), "")
         if status.code == builder.BUILD_FAILED:
             raise CandidateFailure(Status.BUILD_ERROR, first_error[:300] or "the compiler failed", detail=log)
         raise CandidateFailure(Status.BUILD_ERROR, f"the builder ended with {status}", detail=log)

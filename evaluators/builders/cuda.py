@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from evaluators.builders.base import BuildRefused, BuildTarget
-from evaluators.builders.resources import count_instructions, dump, find_tool, parse_usage, summary
+from evaluators.builders.resources import count_instructions, disassemble, dump, find_tool, parse_usage, summary
 from evaluators.errors import UsageError
 
 DEFAULT_ARCH = "sm_90"
@@ -59,7 +59,8 @@ class CudaBuilder:
     def order(self, target: BuildTarget) -> dict[str, Any]:
         """Compiler, architecture, flags and disassembler."""
         arch = target.arch or DEFAULT_ARCH
-        return {"nvcc": find_nvcc(), "arch": arch, "flags": list(target.flags), "cuobjdump": find_tool("cuobjdump")}
+        tools = {name: find_tool(name) for name in ("cuobjdump", "nvdisasm")}
+        return {"nvcc": find_nvcc(), "arch": arch, "flags": list(target.flags), **tools}
 
     def build(self, work: Path, order: Mapping[str, Any]) -> dict[str, float]:
         """One compiler run, then the disassembly for the report."""
@@ -70,7 +71,8 @@ class CudaBuilder:
         if order["cuobjdump"] is None:
             return {}
         usage = dump(order["cuobjdump"], "--dump-resource-usage", work / SHARED_OBJECT)
-        sass = dump(order["cuobjdump"], "--dump-sass", work / SHARED_OBJECT)
+        cubins = sorted(work.glob("candidate*.cubin"))
+        sass = "".join(disassemble(order["nvdisasm"], cubin) for cubin in cubins)
         (work / USAGE).write_text(usage)
         (work / SASS).write_text(sass)
         return summary(parse_usage(usage), count_instructions(sass.splitlines()))

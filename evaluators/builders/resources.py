@@ -6,6 +6,7 @@ import importlib.util
 import re
 import shutil
 import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -80,9 +81,17 @@ def find_tool(name: str) -> str | None:
 
 
 def dump(tool: str, option: str, binary: Path) -> str:
-    """The output of ``cuobjdump`` on a cubin or shared object; empty where it fails."""
+    """The output of a CUDA binary utility on a cubin or shared object; empty where it fails."""
     done = subprocess.run([tool, option, str(binary)], capture_output=True, text=True, check=False)
-    return done.stdout if done.returncode == 0 else ""
+    if done.returncode != 0:
+        sys.stderr.write(f"{Path(tool).name} {option}: {done.stderr}\n")
+        return ""
+    return done.stdout
+
+
+def disassemble(tool: str | None, cubin: Path) -> str:
+    """The SASS of a cubin; empty where there is no ``nvdisasm``. (``cuobjdump`` needs a ``/proc`` for that.)"""
+    return dump(tool, "--print-code", cubin) if tool else ""
 
 
 def parse_usage(text: str) -> list[Usage]:

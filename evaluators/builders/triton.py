@@ -56,7 +56,8 @@ class TritonBuilder:
             for w in task.workloads
         ]
         arch = target.arch or DEFAULT_ARCH
-        return {"arch": arch, "entry": task.entry, "calls": calls, "cuobjdump": find_tool("cuobjdump")}
+        tools = {name: find_tool(name) for name in ("cuobjdump", "nvdisasm")}
+        return {"arch": arch, "entry": task.entry, "calls": calls, **tools}
 
     def build(self, work: Path, order: Mapping[str, Any]) -> dict[str, float]:
         """Import, intercept, compile; then report what the kernels use."""

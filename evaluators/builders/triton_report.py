@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from evaluators.builders.resources import Usage, count_instructions, dump, occupancy, parse_usage, summary
+from evaluators.builders.resources import Usage, count_instructions, disassemble, dump, occupancy, parse_usage, summary
 
 RESOURCES, ASSEMBLY, SASS = "resources.txt", "kernels.ptx", "kernels.sass"
 DISASSEMBLED = 8
@@ -52,7 +52,7 @@ def _nvidia_facts(work: Path, kernel: Any, order: Mapping[str, Any]) -> _Facts:
         binary.write_bytes(kernel.asm["cubin"])
         found = parse_usage(dump(order["cuobjdump"], "--dump-resource-usage", binary))
         usage = found[0] if found else usage
-        sass = dump(order["cuobjdump"], "--dump-sass", binary)
+        sass = disassemble(order["nvdisasm"], binary)
     # Triton's shared memory is dynamic: only its own metadata knows how much.
     usage = replace(usage, shared_bytes=kernel.metadata.shared)
     warps = kernel.metadata.num_warps

@@ -111,7 +111,7 @@ class Box:
 
     def _allow_own_processes(self, ruleset: Ruleset) -> None:
         """The driver reads what the kernel says of it and names its threads: its own ``/proc`` was not there before."""
-        rule = open_rule(Path(PROCESSES), READ | Access.WRITE_FILE)
+        rule = open_rule(Path(PROCESSES), READ | Access.WRITE_FILE | Access.TRUNCATE)
         ruleset.landlock.add(ruleset.fd, rule)
         os.close(rule.fd)
 

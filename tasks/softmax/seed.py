@@ -14,12 +14,8 @@ def softmax_kernel(x_ptr, out_ptr, N, BLOCK: tl.constexpr):
     tl.store(out_ptr + row * N + columns, terms / tl.sum(terms, axis=0), mask=inside)
 
 
-# EVOLVE-BLOCK-START
 NUM_WARPS = 8  # tune: 1, 2, 4, 8, 16, 32
 
 
 def softmax(x: torch.Tensor, out: torch.Tensor, M: int, N: int) -> None:
     softmax_kernel[(M,)](x, out, N, BLOCK=triton.next_power_of_2(N), num_warps=NUM_WARPS)
-
-
-# EVOLVE-BLOCK-END
