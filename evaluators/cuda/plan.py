@@ -10,12 +10,14 @@ import numpy as np
 from evaluators.plan import COLD_FACTOR, RoundPlan, layout_of
 from evaluators.task import Task, Workload
 
-MIN_CALLS, MAX_CALLS = 4, 256
+MIN_CALLS, MAX_CALLS = 4, 1024
 ROUND_S = 0.008
 """A round is as long as this where slots allow it: launch and reply then are less than one part in a hundred."""
 IDLE_SHARE = 8
 """One slot in so many lies ready and is not called: nobody knows which."""
 SEQUENCES = 2
+SMALL_POOL_BYTES = 1 << 30
+"""Up to this many bytes a round has as many calls as there may be: launch and reply weigh on small kernels most."""
 MAX_POOL_BYTES = 8 << 30
 
 
@@ -31,6 +33,7 @@ def device_plan(
     wanted = math.ceil(COLD_FACTOR * cache_bytes / slot_bytes)
     if call_s is not None:
         wanted = max(wanted, math.ceil(ROUND_S / max(call_s, 1e-6)))
+    wanted = max(wanted, SMALL_POOL_BYTES // slot_bytes)
     calls = min(max(wanted, MIN_CALLS), MAX_CALLS, max(MAX_POOL_BYTES // slot_bytes, 1))
     slots = calls + math.ceil(calls / IDLE_SHARE)
     orders = tuple(tuple(int(s) for s in rng.permutation(slots)[:calls]) for _ in range(SEQUENCES))

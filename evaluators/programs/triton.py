@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Mapping
 from typing import Any
 
@@ -61,3 +62,12 @@ def warm() -> None:
         driver.library_dirs()
     except (AssertionError, OSError):
         return  # no driver on this machine: nothing will be launched
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["TRITON_CACHE_DIR"] = folder
+        driver.CudaUtils()  # compiles a C module, and loads it for good; no call of CUDA
+        del os.environ["TRITON_CACHE_DIR"]
+    driver.CudaUtils.__init__ = _already_there
+
+
+def _already_there(self: object) -> None:
+    """In place of the constructor of an object of which there is only one."""

@@ -58,8 +58,10 @@ _COMMON = """
 _CHANNEL = "recvfrom recvmsg shutdown getsockopt setsockopt getsockname getpeername"
 """On sockets the judge passed: no call that makes, connects or names one. ``sendto`` only without an address."""
 
-_GPU = "memfd_create get_mempolicy set_mempolicy mbind ftruncate sched_setaffinity"
-"""What CUDA calls besides; it does without the sockets and folders it tries to make."""
+_GPU = "memfd_create get_mempolicy set_mempolicy mbind ftruncate sched_setaffinity bind listen accept accept4 unlink"
+"""What CUDA calls besides. It refuses to start unless it may listen on a unix socket: nobody can connect to one, since
+``connect`` is not allowed, and no file system here takes one."""
+_UNIX_SOCKETS = 1
 _DRIVER_REQUESTS = ([Match(1, 0x4600, 0xFF00)], [Match(1, 0, 0xFFFF_FF00)])
 """Control requests of type 'F' (the NVIDIA driver's), and small bare numbers (its unified memory's)."""
 _UVM_REQUESTS = (0x3000_0001, 0x3000_0002)
@@ -92,6 +94,7 @@ def instructions(role: Role, own_pid: int, machine: str | None = None, *, gpu: b
         decisions["clone"] = _when([Match(0, 0, _NAMESPACE_FLAGS)])
     if gpu:
         decisions |= dict.fromkeys(_GPU.split(), ALLOW)
+        decisions["socket"] = _when([Match(0, _UNIX_SOCKETS)])
         requests = [[Match(1, request)] for request in (*_IOCTL_ALLOWED, *_UVM_REQUESTS)]
         decisions["ioctl"] = _when(*requests, *_DRIVER_REQUESTS, otherwise=refuse(errno.ENOTTY))
     return compile_program(
