@@ -1,6 +1,6 @@
 """What the judge costs besides a candidate's own rounds: a trivial C++ candidate that is already built.
 
-    python benchmarks/judge_overhead.py [-n COUNT] [-o RESULT.json]
+    python -m benchmarks.judge_overhead [-n COUNT] [-o RESULT.json]
 
 Prints, over COUNT evaluations in one judge, the median and the quartiles of each stage in milliseconds. ``rounds`` are
 the candidate's; the sum of the others is the overhead.

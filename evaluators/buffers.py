@@ -5,12 +5,14 @@ from __future__ import annotations
 import fcntl
 import mmap
 import os
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from evaluators.layout import GUARD_BYTES, Layout
+from evaluators.dtypes import storage_dtype
+from evaluators.layout import GUARD_BYTES, ArgPlace, Layout
+from evaluators.task import DType
 
 # <linux/fcntl.h>; Python's fcntl module lacks some of them.
 _F_ADD_SEALS = 1033
@@ -60,8 +62,8 @@ class OutputGuard:
         self._rows: Bytes = outputs.bytes[: layout.output_bytes].reshape(layout.slots, layout.output_stride)
         self._gaps = gaps_between(layout)
         self._pattern: Bytes = rng.integers(0, 256, layout.output_stride, dtype=np.uint8)
-        self._outputs = [p for p in layout.places if p.role == "out"]
-        self._poison = {p.name: np.resize(poison_element(p.dtype, rng), p.nbytes) for p in self._outputs}
+        self._outputs = [p for p in layout.places if p.role == "out" and p.nbytes]
+        self._poison = {p.name: poison_element(p.dtype, rng) for p in self._outputs}
 
     def arm(self) -> None:
         """Write guards and poison into every slot."""
@@ -72,7 +74,7 @@ class OutputGuard:
     def poison(self) -> None:
         """Write poison into every output of every slot."""
         for place in self._outputs:
-            self._rows[:, place.offset : place.offset + place.nbytes] = self._poison[place.name]
+            self._words(place)[...] = self._poison[place.name]
 
     def broken(self) -> str | None:
         """One line about the first guard zone whose bytes changed, or ``None``."""
@@ -85,19 +87,19 @@ class OutputGuard:
 
     def touched(self, slots: npt.NDArray[np.intp]) -> bool:
         """Whether any output of these slots differs from the poison: for slots that were never called."""
-        for place in self._outputs:
-            region = self._rows[slots, place.offset : place.offset + place.nbytes]
-            if not np.array_equal(region, np.broadcast_to(self._poison[place.name], region.shape)):
-                return True
-        return False
+        return any((self._words(place)[slots] != self._poison[place.name]).any() for place in self._outputs)
 
     def unwritten(self, slot: int) -> str | None:
         """The first output of a slot that is still poison throughout, or ``None``."""
         for place in self._outputs:
-            region = self._rows[slot, place.offset : place.offset + place.nbytes]
-            if place.nbytes and np.array_equal(region, self._poison[place.name]):
+            if (self._words(place)[slot] == self._poison[place.name]).all():
                 return place.name
         return None
+
+    def _words(self, place: ArgPlace) -> npt.NDArray[np.unsignedinteger[Any]]:
+        """One output of every slot as the bits of its elements, shape (slots, elements)."""
+        word = self._poison[place.name].dtype
+        return self._rows[:, place.offset : place.offset + place.nbytes].view(word)
 
 
 def gaps_between(layout: Layout) -> list[tuple[int, int]]:
@@ -107,17 +109,17 @@ def gaps_between(layout: Layout) -> list[tuple[int, int]]:
     return [(a, b) for a, b in zip(edges[::2], edges[1::2], strict=True) if a < b]
 
 
-def poison_element(dtype: str, rng: np.random.Generator) -> Bytes:
-    """Bytes of one poison element: a NaN with a random payload for floats, random bits for the rest."""
-    word = int(rng.integers(1, 1 << 20))
+def poison_element(dtype: DType, rng: np.random.Generator) -> np.unsignedinteger[Any]:
+    """The bits of one poison element: a NaN with a random payload for floats, random bits for the rest."""
+    payload = int(rng.integers(1, 1 << 20))
     match dtype:
         case "fp64":
-            return np.array([0x7FF4_0000_0000_0000 | word], np.uint64).view(np.uint8)
+            return np.uint64(0x7FF4_0000_0000_0000 | payload)
         case "fp32":
-            return np.array([0x7FA0_0000 | word], np.uint32).view(np.uint8)
+            return np.uint32(0x7FA0_0000 | payload)
         case "fp16":
-            return np.array([0x7D00 | (word & 0xFF)], np.uint16).view(np.uint8)
+            return np.uint16(0x7D00 | (payload & 0xFF))
         case "bf16":
-            return np.array([0x7FA0 | (word & 0x1F)], np.uint16).view(np.uint8)
-        case _:
-            return rng.integers(1, 256, 8, dtype=np.uint8)
+            return np.uint16(0x7FA0 | (payload & 0x1F))
+    word: np.unsignedinteger[Any] = np.dtype(f"u{storage_dtype(dtype).itemsize}").type(payload % 255 + 1)
+    return word

@@ -31,7 +31,7 @@ TEXT_CAP = 256 << 10
 FOLDER_FILES = 512
 """Most files a build may leave where its artifact is a folder."""
 COMPILER_MEMORY_BYTES = 2 << 30
-COMPILER_PROCESSES = 16
+COMPILER_PROCESSES = 128
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ import numpy as np
 
 from evaluators.arena import Arena
 from evaluators.build import Builds, BuiltProgram
+from evaluators.dtypes import Array
 from evaluators.empty import empty_call_us
 from evaluators.plan import RoundPlan, round_plan
 from evaluators.rounds import draw_slots
@@ -22,7 +23,7 @@ from evaluators.zygote.client import Zygote
 
 SOURCE = Path(__file__).with_name("ceilings.cpp")
 FLAGS = ("-O3", "-march=native", "-std=c++17", "-fopenmp", "-ffast-math")
-ROUNDS = 7
+ROUNDS = 5
 BANDWIDTH_ELEMENTS = 4 << 20
 FMA_ITERATIONS = 1 << 20
 EXPECTED_CALL_S = 2e-3
@@ -93,17 +94,17 @@ def _best_us(arena: Arena, plan: RoundPlan, program: BuiltProgram, builds: Build
     session = arena.kept("ceiling", program)
     session.prepare(plan.layout, task.limits.prepare_s)
     times = []
+    content = arena.rng.standard_normal(session.arguments(0)["x"].size, dtype=np.float32)
     for _ in range(ROUNDS):
         slots = draw_slots(plan, arena.rng)
-        _fill_random(session, slots, arena.rng)
+        _fill(session, slots, content)
         session.guard.poison()
         time = session.round(slots, task.limits.call_s)
         times.append(time.call_us - empty_us)
     return max(min(times), empty_us / 10)
 
 
-def _fill_random(session: Session, slots: list[int], rng: np.random.Generator) -> None:
-    pool = rng.standard_normal(1 << 16).astype(np.float32)
+def _fill(session: Session, slots: list[int], content: Array) -> None:
+    """The same content everywhere: our own programs remember nothing. Idle slots last, as in any round."""
     for slot in [*slots, *sorted(set(range(session.layout.slots)) - set(slots))]:
-        target = session.arguments(slot)["x"]
-        target[...] = np.resize(pool, target.shape)
+        session.arguments(slot)["x"][...] = content

@@ -98,7 +98,7 @@ def open_judge(task: Task, *, sandbox: SandboxMode, lanes: int) -> Iterator[tupl
         return
     with ExitStack() as stack:
         scratch = stack.enter_context(scratch_folder())
-        zygote = stack.enter_context(Zygote(minimum=sandbox, scratch=scratch, preload=PRELOAD))
+        zygote = stack.enter_context(Zygote(minimum=sandbox, scratch=scratch, preload=preload_for(task)))
         environment = describe_environment(task, cpu, zygote.layers.level)
         builds = Builds(zygote, scratch, frozenset(cpu.cores))
         if task.evaluator == "kernel":
@@ -107,6 +107,11 @@ def open_judge(task: Task, *, sandbox: SandboxMode, lanes: int) -> Iterator[tupl
             judge = _value_judge(task, zygote, builds, cpu, environment, lanes)
         stack.callback(judge.close)
         yield judge, environment
+
+
+def preload_for(task: Task) -> tuple[str, ...]:
+    """What the zygote imports for a task: what every runner needs, and what many candidates of this task will."""
+    return (*PRELOAD, "numpy.random", "numpy.linalg") if "numpy" in task.python_packages else PRELOAD
 
 
 def _kernel_judge(

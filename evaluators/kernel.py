@@ -13,7 +13,6 @@ from evaluators.cascade import Case, correctness, smoke, timed_rounds
 from evaluators.check_set import CheckSet
 from evaluators.checker import Checker
 from evaluators.confidence import least_rounds, ratio_interval
-from evaluators.content import ContentPool
 from evaluators.device import DeviceLock
 from evaluators.duel import failed_duel, run_duel
 from evaluators.evaluation import Duel, Environment, Evaluation, Interval, Stage, Status
@@ -223,7 +222,7 @@ class KernelJudge:
                 calibration = calibrate(bench, arena, workload, self._task.languages)
                 self._heldout_calibrations[workload.name] = calibration
             else:
-                calibration = replace(known, content=ContentPool(bench.reference, workload, arena.rng))
+                calibration = replace(known, content=arena.content(bench.reference, workload))
             with self._case(arena, case.program, case.trail) as again:
                 correctness(bench, arena, again, [workload], checks)
                 case.trail.enter(Stage.CONFIRMATION)

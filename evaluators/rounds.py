@@ -118,7 +118,7 @@ def _check(
     side.session.inspect(time)
     if side.checker is None:
         return
-    count = len(time.slots) if whole else min(CHECKED_CALLS, len(time.slots))
+    count = min((plan.whole_calls or len(time.slots)) if whole else CHECKED_CALLS, len(time.slots))
     for slot in rng.permutation(time.slots)[:count]:
         given = _given(side.session, int(slot), before)
         family = side.checker.ordinary_family

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from evaluators.evaluation import Cost, Evaluation
 from evolve.budget import Budget, Charge, Reservation
-from evolve.database.records import DuelRecord, LedgerEntry
+from evolve.database.records import DuelRecord, LedgerEntry, ModelCall
 from evolve.database.storage import Storage
 from evolve.types import Program, ProgramState
 
@@ -59,6 +59,13 @@ class Booking:
         entry = _broken_off("abandoned", program, reservation, elapsed_s)
         self._storage.add_ledger(entry)
         self._settle(reservation, entry.charge)
+
+    def model_call(self, call: ModelCall) -> int:
+        """Store a model call and its cost; returns its id."""
+        charge = Charge(dollars=call.dollars, tokens=call.tokens_in + call.tokens_out)
+        number = self._storage.add_model_call(call, LedgerEntry("model", charge, call.program, wall_s=call.wall_s))
+        self._budget.book(charge)
+        return number
 
     def _settle(self, reservation: Reservation | None, charge: Charge) -> None:
         if reservation is not None:

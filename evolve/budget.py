@@ -6,7 +6,7 @@ Pure bookkeeping in memory; the database's ledger is the record, and a resumed r
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 from evolve.settings import Caps
 from evolve.types import StopReason
@@ -24,10 +24,12 @@ class Charge:
     tokens: int = 0
 
     def __add__(self, other: Charge) -> Charge:
-        return Charge(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(Charge)))
-
-    def __sub__(self, other: Charge) -> Charge:
-        return Charge(*(getattr(self, f.name) - getattr(other, f.name) for f in fields(Charge)))
+        return Charge(
+            self.candidates + other.candidates,
+            self.device_s + other.device_s,
+            self.dollars + other.dollars,
+            self.tokens + other.tokens,
+        )
 
 
 NOTHING = Charge()

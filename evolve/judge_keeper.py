@@ -118,36 +118,43 @@ class _Gate:
     def __init__(self) -> None:
         self._inside = 0
         self._exclusive = False
-        self._waiting_alone = 0
-        self._changed = asyncio.Condition()
+        self._alone_waiting = 0
+        self._waiting: list[asyncio.Future[None]] = []
 
     @asynccontextmanager
     async def shared(self) -> AsyncIterator[None]:
-        if self._exclusive or self._waiting_alone:
-            async with self._changed:
-                await self._changed.wait_for(lambda: not self._exclusive and not self._waiting_alone)
+        while self._exclusive or self._alone_waiting:
+            await self._change()
         self._inside += 1
         try:
             yield
         finally:
             self._inside -= 1
-            await self._tell()
+            self._changed()
 
     @asynccontextmanager
     async def alone(self) -> AsyncIterator[None]:
-        self._waiting_alone += 1
+        self._alone_waiting += 1
         try:
-            async with self._changed:
-                await self._changed.wait_for(lambda: not self._exclusive and self._inside == 0)
-                self._exclusive = True
+            while self._exclusive or self._inside:
+                await self._change()
+            self._exclusive = True
         finally:
-            self._waiting_alone -= 1
+            self._alone_waiting -= 1
+            self._changed()
         try:
             yield
         finally:
             self._exclusive = False
-            await self._tell()
+            self._changed()
 
-    async def _tell(self) -> None:
-        async with self._changed:
-            self._changed.notify_all()
+    async def _change(self) -> None:
+        future = asyncio.get_running_loop().create_future()
+        self._waiting.append(future)
+        await future
+
+    def _changed(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for future in waiting:
+            if not future.done():
+                future.set_result(None)

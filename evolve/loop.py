@@ -304,5 +304,5 @@ class _Search:
     def _outcome(self) -> Outcome:
         if self._stop.is_set():
             return Outcome(RunStatus.INTERRUPTED, None, "interrupted")
-        reason = self._run.stop_reason() or self._refused or StopReason.EXHAUSTED
+        reason = self._run.stop_reason(self._proposers.worst) or self._refused or StopReason.EXHAUSTED
         return Outcome(RunStatus.FINISHED, reason, reason.value)

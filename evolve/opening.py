@@ -69,7 +69,7 @@ def open_storage(
 
 
 def _check_unchanged(directory: Path, before: RunSettings, after: RunSettings) -> None:
-    for name in ("seed", "islands"):
+    for name in ("seed", "islands", "migration_every"):
         old, new = getattr(before.search, name), getattr(after.search, name)
         if old != new:
             raise UsageError(f"run {directory}: search.{name} is {old} and cannot become {new}; begin a new run")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Self
 
 from evaluators.task import Task
@@ -10,7 +11,20 @@ from evolve.archive import Archive, Elite, Grid
 from evolve.database.records import GLOBAL, CellRecord, IslandRecord
 from evolve.database.storage import Storage
 from evolve.island import Island
+from evolve.policies.islands import island_of
+from evolve.policies.selection import choose_inspirations, choose_parent
+from evolve.settings import SearchSettings
+from evolve.streams import Stream, stream
 from evolve.types import AddStatus, Program
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What a proposer is to see."""
+
+    island: int
+    parent: Elite
+    inspirations: tuple[Elite, ...]
 
 
 class Population:
@@ -47,6 +61,15 @@ class Population:
             return None
         cell = self.grid.cell(verdict.measures)
         return None if cell is None else Elite.of(program, cell)
+
+    def choose(self, number: int, search: SearchSettings) -> Choice:
+        """Island, parent and inspirations for program ``number``: from its own island, inspirations from everywhere."""
+        island = self.islands[island_of(number, len(self.islands))]
+        rng = stream(search.seed, Stream.SELECT, number)
+        ranked = island.archive.ranked()
+        parent = choose_parent(ranked, search.explore, rng)
+        others = (*ranked, *self.everywhere.ranked())
+        return Choice(island.number, parent, choose_inspirations(parent, others, search.inspirations, rng))
 
     def outlook(self, records: Sequence[CellRecord]) -> AddStatus:
         """What taking these cells would do: to the first of them, which is on the program's own island."""

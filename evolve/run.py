@@ -19,7 +19,6 @@ from evolve.database.records import (
     CellRecord,
     Event,
     Finish,
-    LedgerEntry,
     MigrationRecord,
     Migrations,
     ModelCall,
@@ -32,8 +31,6 @@ from evolve.intake import finished_twin, seed_proposal, storable
 from evolve.island import Island
 from evolve.observer import Progress
 from evolve.opening import create_storage, open_storage
-from evolve.policies.islands import island_of
-from evolve.policies.selection import choose_inspirations, choose_parent
 from evolve.population import Population
 from evolve.program_cache import ProgramCache
 from evolve.run_directory import RunDirectory
@@ -127,7 +124,7 @@ class Run:
 
         Raises:
             UsageError: there is no run, its task is another (hash), its database is of another version, another
-                process has it open, or ``settings`` change what may not change (seed, islands).
+                process has it open, or ``settings`` change what may not change (seed, islands, migration_every).
         """
         folder, storage, stored = open_storage(directory, task, settings, url, config)
         return cls(folder, storage, task, stored, clock)
@@ -160,35 +157,25 @@ class Run:
         number = self.next_number
         self.next_number += 1
         self._asked[number] = reservation
-        search = self.settings.search
-        island = self.population.islands[island_of(number, search.islands)]
-        rng = stream(search.seed, Stream.SELECT, number)
-        ranked = island.archive.ranked()
-        parent = choose_parent(ranked, search.explore, rng)
-        others = (*ranked, *self.population.everywhere.ranked())
-        inspirations = choose_inspirations(parent, others, search.inspirations, rng)
-        shown = self.program(parent.number)
+        choice = self.population.choose(number, self.settings.search)
+        parent = self.program(choice.parent.number)
         return ProposeContext(
             task=self.task,
             number=number,
-            island=island.number,
-            parent=shown,
-            inspirations=tuple(self.program(elite.number) for elite in inspirations),
-            rng=stream(search.seed, Stream.PROPOSE, number),
-            known=lambda source: self.storage.find(source_hash(storable(source)), shown.language) is not None,
+            island=choice.island,
+            parent=parent,
+            inspirations=tuple(self.program(elite.number) for elite in choice.inspirations),
+            rng=stream(self.settings.search.seed, Stream.PROPOSE, number),
+            known=lambda source: self.storage.find(source_hash(storable(source)), parent.language) is not None,
         )
 
     def may_ask(self, extra: Charge = NOTHING) -> bool:
         """Whether :meth:`ask` would go through now."""
-        return (
-            self.population.best is not None
-            and self.budget.reached() is None
-            and self.budget.refusal(Charge(candidates=1) + extra) is None
-        )
+        return self.population.best is not None and self.stop_reason(extra) is None
 
-    def stop_reason(self) -> StopReason | None:
+    def stop_reason(self, extra: Charge = NOTHING) -> StopReason | None:
         """The cap that forbids another proposal while nothing is in flight; ``None`` while the search may go on."""
-        return self.budget.reached() or self.budget.refusal(Charge(candidates=1))
+        return self.budget.reached() or self.budget.refusal(Charge(candidates=1) + extra)
 
     def tell(self, context: ProposeContext, proposal: Proposal | None) -> Program | None:
         """Store what was proposed: the program is ``queued`` for the judge, or is a duplicate.
@@ -320,10 +307,7 @@ class Run:
 
     def record_model_call(self, call: ModelCall) -> int:
         """Store a model call and book its cost, before anything is done with its answer. Returns its id."""
-        charge = Charge(dollars=call.dollars, tokens=call.tokens_in + call.tokens_out)
-        number = self.storage.add_model_call(call, LedgerEntry("model", charge, call.program, wall_s=call.wall_s))
-        self.budget.book(charge)
-        return number
+        return self.booking.model_call(call)
 
     def progress(self) -> Progress:
         """What a display shows, in constant time. The loop adds what is in flight."""

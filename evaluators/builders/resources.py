@@ -90,7 +90,7 @@ def dump(tool: str, option: str, binary: Path) -> str:
 
 
 def disassemble(tool: str | None, cubin: Path) -> str:
-    """The SASS of a cubin; empty where there is no ``nvdisasm``. (``cuobjdump`` needs a ``/proc`` for that.)"""
+    """The SASS of a cubin; empty where there is no ``nvdisasm`` (``cuobjdump`` would need a ``/proc``)."""
     return dump(tool, "--print-code", cubin) if tool else ""
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from types import SimpleNamespace
 from typing import Any
@@ -83,21 +85,30 @@ def compile_launches(source: str, order: Mapping[str, Any]) -> list[Any]:
     arch = order["arch"]
     facts = {**_WARP, **DEVICES.get(arch, DEVICES["sm_90"])}
     triton.runtime.driver.set_active(StandInDriver(parse_target(arch), facts))
-    kernels: dict[str, Any] = {}
-    with ExitStack() as stack:
-        for patch in _interceptions(kernels, facts, arch):
-            stack.enter_context(patch)
-        try:
+    launched: list[Any] = []
+    try:
+        with ExitStack() as stack:
+            for patch in _interceptions(launched, facts, arch):
+                stack.enter_context(patch)
             entry = import_entry(source, order["entry"])
+            # Kernels compile side by side; leaving this waits for them.
+            stack.enter_context(triton.AsyncCompileMode(stack.enter_context(ThreadPoolExecutor(_cores()))))
             for call in order["calls"]:
                 _call(entry, call)
-        except Admitted as admitted:
-            raise Refused(str(admitted)) from None
-        except Exception as error:  # a candidate's code: whatever it raises is what it has to say
-            raise Refused("".join(traceback.format_exception(error, limit=-5))) from None
-    if not kernels:
+    except Admitted as admitted:
+        raise Refused(str(admitted)) from None
+    except Exception as error:  # a candidate's code: whatever it raises is what it has to say
+        raise Refused("".join(traceback.format_exception(error, limit=-5))) from None
+    if not launched:
         raise Refused(f"error: {order['entry']} launched no Triton kernel on tensors of the task's shapes")
+    kernels = {k.hash: k for k in (k.result() if hasattr(k, "result") else k for k in launched)}
+    if hasattr(nvidia, "make_launcher") and not arch.startswith("gfx"):
+        _build_launchers(kernels.values())
     return list(kernels.values())
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0))
 
 
 def _call(entry: Callable[..., object], call: Mapping[str, Any]) -> None:
@@ -106,18 +117,14 @@ def _call(entry: Callable[..., object], call: Mapping[str, Any]) -> None:
     entry(*arrays, *call["scalars"])
 
 
-def _interceptions(kernels: dict[str, Any], facts: Mapping[str, int], arch: str) -> list[Any]:
+def _interceptions(launched: list[Any], facts: Mapping[str, int], arch: str) -> list[Any]:
     """Launches compile and do not run; an autotuner compiles every configuration and measures none."""
-    run, launchers = JITFunction.run, hasattr(nvidia, "make_launcher") and not arch.startswith("gfx")
+    run = JITFunction.run
 
     def compile_only(self: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
         del warmup
         kernel = run(self, *args, grid=grid, warmup=True, **kwargs)
-        kernel = kernel.result() if hasattr(kernel, "result") else kernel
-        if kernel.hash not in kernels:
-            kernels[kernel.hash] = kernel
-            if launchers:
-                _build_launcher(kernel)
+        launched.append(kernel)
         return kernel
 
     def every_configuration(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -142,10 +149,11 @@ def _capability(arch: str) -> tuple[int, int]:
     return number // 10, number % 10
 
 
-def _build_launcher(kernel: Any) -> None:
+def _build_launchers(kernels: Iterable[Any]) -> None:
     """Triton up to 3.6 compiles a small C module for each signature at the first launch: leave it in the cache."""
     try:
         nvidia.library_dirs()
     except (AssertionError, OSError):
         return  # no driver library on this machine, so nothing will be launched here
-    nvidia.CudaLauncher(kernel.src, kernel.metadata)
+    with ThreadPoolExecutor(_cores()) as pool:
+        list(pool.map(lambda kernel: nvidia.CudaLauncher(kernel.src, kernel.metadata), kernels))

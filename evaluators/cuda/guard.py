@@ -18,7 +18,8 @@ class DeviceGuard:
         self._gaps = gaps_between(layout)
         self._pattern = Scratch(gpu, rng.integers(0, 256, max(layout.output_stride, 8), dtype=np.uint8))
         self._outputs = [p for p in layout.places if p.role == "out"]
-        words = {p.name: np.resize(poison_element(p.dtype, rng), 8) for p in self._outputs}
+        elements = {p.name: np.array([poison_element(p.dtype, rng)]).view(np.uint8) for p in self._outputs}
+        words = {name: np.resize(element, 8) for name, element in elements.items()}
         self._poison = {name: Scratch(gpu, word) for name, word in words.items()}
         self._words = {name: int(word.view(np.uint64)[0]) for name, word in words.items()}
         self._all = np.arange(layout.slots, dtype=np.uint64)

@@ -19,6 +19,8 @@ SEQUENCES = 2
 SMALL_POOL_BYTES = 1 << 30
 """Up to this many bytes a round has as many calls as there may be: launch and reply weigh on small kernels most."""
 MAX_POOL_BYTES = 8 << 30
+WHOLE_CALLS = 1
+"""Of a confirmation's whole comparison: the oracle computes on the host, half a second for 100 MB."""
 
 
 def device_plan(
@@ -38,4 +40,5 @@ def device_plan(
     slots = calls + math.ceil(calls / IDLE_SHARE)
     orders = tuple(tuple(int(s) for s in rng.permutation(slots)[:calls]) for _ in range(SEQUENCES))
     layout = replace(layout_of(task, workload, slots), sequences=orders)
-    return RoundPlan(workload, layout, calls, cold=calls * slot_bytes >= COLD_FACTOR * cache_bytes)
+    cold = calls * slot_bytes >= COLD_FACTOR * cache_bytes
+    return RoundPlan(workload, layout, calls, cold, WHOLE_CALLS)

@@ -66,6 +66,7 @@ def warm() -> None:
         os.environ["TRITON_CACHE_DIR"] = folder
         driver.CudaUtils()  # compiles a C module, and loads it for good; no call of CUDA
         del os.environ["TRITON_CACHE_DIR"]
+    tempfile.tempdir = None  # it remembers a folder that is not there in the sandbox
     driver.CudaUtils.__init__ = _already_there
 
 

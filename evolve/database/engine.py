@@ -86,4 +86,4 @@ def _prepare_sqlite(engine: Engine, *, read_only: bool) -> None:
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
         if connection.get_execution_options().get("write", False):
-            connection.exec_driver_sql("BEGIN IMMEDIATE")
+            connection.connection.cursor().execute("BEGIN IMMEDIATE")

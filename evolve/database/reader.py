@@ -13,6 +13,7 @@ from evaluators.evaluation import Artifact, Evaluation, Status
 from evaluators.task import Language
 from evolve.budget import Charge
 from evolve.database.codec import duel_of, evaluation_of, program_of
+from evolve.database.prepared import PreparedStatements
 from evolve.database.queries import ARTIFACTS, DUELS, FIND, MODEL_CALLS, ONE_PROGRAM, PROGRAMS, SEARCH, TABLE, VERDICTS
 from evolve.database.records import (
     CellRecord,
@@ -51,6 +52,7 @@ class StorageReader:
         self._engine = engine
         self._run_id = run_id
         self._reading = engine.connect()
+        self._prepared = PreparedStatements()
 
     def run(self) -> RunRecord:
         """See :class:`~evolve.database.storage.Storage`."""
@@ -90,8 +92,10 @@ class StorageReader:
 
     def find(self, source_hash: str, language: Language) -> tuple[int, ProgramState] | None:
         """See :class:`~evolve.database.storage.Storage`."""
-        rows = self._rows(FIND, source_hash=source_hash, language=language)
-        return (rows[0]["number"], ProgramState(rows[0]["state"])) if rows else None
+        row = {"run": self._run_id, "source_hash": source_hash, "language": language}
+        found = self._prepared.execute(self._reading, FIND, row).first()
+        self._reading.rollback()
+        return (found[0], ProgramState(found[1])) if found else None
 
     def attempts(self, number: int) -> int:
         """See :class:`~evolve.database.storage.Storage`."""

@@ -31,17 +31,26 @@ from evolve.database.schema import (
     artifacts,
     cells,
     duels,
-    evaluations,
-    events,
     islands,
-    ledger,
     migrations,
     model_calls,
     programs,
     runs,
     timings,
 )
-from evolve.database.statements import ADD_TEXT, ATTEMPT, FINISH, FINISH_DUPLICATE, JUDGE, SET_CELL, SET_ISLAND
+from evolve.database.statements import (
+    ADD_EVALUATION,
+    ADD_EVENT,
+    ADD_LEDGER,
+    ADD_PROGRAM,
+    ADD_TEXT,
+    ATTEMPT,
+    FINISH,
+    FINISH_DUPLICATE,
+    JUDGE,
+    SET_CELL,
+    SET_ISLAND,
+)
 from evolve.errors import StorageError
 from evolve.types import AddStatus, Program, ProgramState, RunStatus
 
@@ -119,7 +128,7 @@ class SqlStorage(StorageReader):
         }
         with self._write() as connection:
             self._add_text(connection, row["text_hash"], program.source)
-            connection.execute(insert(programs), row)
+            self._prepared.execute(connection, ADD_PROGRAM, row)
 
     def add_evaluation(
         self, number: int, evaluation: Evaluation, ledger: LedgerEntry, *, judge_failed: bool = False
@@ -254,7 +263,8 @@ class SqlStorage(StorageReader):
 
     def _step(self, connection: Connection, statement: Any, number: int, refusal: str, **values: object) -> None:
         """Update one program where its state allows it, or raise."""
-        result = connection.execute(statement, {"run": self._run_id, "this": number, **values})
+        row = {"run": self._run_id, "this": number, **values}
+        result = self._prepared.execute(connection, statement, row)
         if result.rowcount != 1:
             raise StorageError(f"program {number}: {refusal}")
 
@@ -270,8 +280,7 @@ class SqlStorage(StorageReader):
             "environment_hash": self._environment_hash(connection, evaluation.environment),
             "created_at": self._clock(),
         }
-        result = connection.execute(insert(evaluations).returning(evaluations.c.id), row)
-        evaluation_id = result.scalar_one()
+        evaluation_id = self._prepared.execute(connection, ADD_EVALUATION, row).scalar_one()
         if rows := timing_rows(evaluation):
             connection.execute(insert(timings), [{**row, "evaluation_id": evaluation_id} for row in rows])
         for position, artifact in enumerate(evaluation.artifacts):
@@ -299,22 +308,23 @@ class SqlStorage(StorageReader):
         return key
 
     def _add_text(self, connection: Connection, key: str, content: str) -> None:
-        connection.execute(ADD_TEXT, {"run": self._run_id, "key": key, "content": content})
+        self._prepared.execute(connection, ADD_TEXT, {"run": self._run_id, "key": key, "content": content})
 
     def _add_ledger(self, connection: Connection, entry: LedgerEntry) -> None:
-        connection.execute(insert(ledger), {**ledger_row(entry), "run_id": self._run_id, "created_at": self._clock()})
+        row = {**ledger_row(entry), "run_id": self._run_id, "created_at": self._clock()}
+        self._prepared.execute(connection, ADD_LEDGER, row)
 
     def _add_events(self, connection: Connection, new: Iterable[Event]) -> None:
         for event in new:
             row = {"run_id": self._run_id, "at": event.at or self._clock(), "kind": event.kind}
-            connection.execute(insert(events), {**row, "text": event.text, "program": event.program})
+            connection.execute(ADD_EVENT, {**row, "text": event.text, "program": event.program})
 
     def _update_run(self, connection: Connection, **values: object) -> None:
         connection.execute(update(runs).where(runs.c.id == self._run_id).values(**values))
 
     def _set_island(self, connection: Connection, island: IslandRecord) -> None:
         values = {"new_finished": island.finished, "new_stagnant": island.stagnant, "new_resets": island.resets}
-        connection.execute(SET_ISLAND, {"run": self._run_id, "this": island.number, **values})
+        self._prepared.execute(connection, SET_ISLAND, {"run": self._run_id, "this": island.number, **values})
 
     def _set_cells(self, connection: Connection, new: Iterable[CellRecord]) -> None:
         for cell in new:

@@ -1,4 +1,4 @@
-"""The writing statements that run for every program, built once: SQLAlchemy then compiles each only once a process.
+"""The writing statements that run for every program.
 
 All take the parameter ``run``; those on one row take its number as ``this``. Each transition names the state it starts
 from, so that a program that is elsewhere is not touched.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from sqlalchemy import bindparam, exists, insert, literal, select, update
 
-from evolve.database.schema import cells, islands, programs, texts
+from evolve.database.schema import cells, evaluations, events, islands, ledger, programs, texts
 from evolve.types import AddStatus, ProgramState
 
 _QUEUED, _JUDGED, _FINISHED = (state.value for state in ProgramState)
@@ -55,3 +55,8 @@ SET_CELL = (
     .where(cells.c.run_id == bindparam("run"), cells.c.island == bindparam("at"), cells.c.cell == bindparam("which"))
     .values(program=bindparam("elite"))
 )
+
+ADD_PROGRAM = insert(programs)
+ADD_EVALUATION = insert(evaluations).returning(evaluations.c.id)
+ADD_LEDGER = insert(ledger)
+ADD_EVENT = insert(events)

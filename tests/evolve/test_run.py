@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
 
@@ -248,6 +250,17 @@ class TestView:
             with pytest.raises(Exception, match="readonly"):
                 view.storage._reading.exec_driver_sql("DELETE FROM cells")
         assert (world.directory / "run.db").read_bytes() == before
+
+    async def test_the_queries_in_the_docs_work(self, tmp_path: Path) -> None:
+        world = World(tmp_path)
+        await world.run()
+        page = (Path(__file__).parents[2] / "docs" / "database.md").read_text()
+        queries = [query for query in page.split("```sql")[1].split("```")[0].split(";") if query.strip()]
+        with closing(sqlite3.connect(world.directory / "run.db")) as connection:
+            operators, costs, best = (connection.execute(query).fetchall() for query in queries)
+        assert {row[0] for row in operators} == {"seed", "mutate"}
+        assert {row[0] for row in costs} == {"evaluation", "confirmation"}
+        assert best[0][0] == (world.directory / "best.py").read_text()
 
     async def test_view_and_run_report_the_same_progress(self, tmp_path: Path) -> None:
         world = World(tmp_path)

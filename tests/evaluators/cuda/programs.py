@@ -88,7 +88,7 @@ EXPLOITS = {
     "right at first, then stale": (
         "triton",
         triton(f"global n\nn += 1\nif n < 40 or not x.is_cuda:\n    {TRITON_LAUNCH}", "n = 0\n"),
-        {Status.WRONG_VALUES, Status.NOT_FINITE},
+        {Status.WRONG_VALUES, Status.NOT_FINITE, Status.NONDETERMINISTIC},
     ),
     "half precision inside": (
         "triton",

@@ -82,7 +82,7 @@ def test_a_confirmation_covers_the_held_out_workload(double_judge):
 
 
 def test_a_program_wrong_on_the_held_out_shape_alone_is_not_confirmed(double_judge):
-    source = ENTRY % (RIGHT + " if (N == 12000) out[N - 1] = 0;")
+    source = ENTRY % (RIGHT + " if (N == 40000) out[N - 1] = 0;")
     assert double_judge.evaluate(source, "cpp").status is Status.PASSED
     confirmation = double_judge.confirm(source, "cpp")
     assert confirmation.status is Status.WRONG_VALUES

@@ -113,7 +113,7 @@ def test_no_other_process_can_be_signalled(zygote: Zygote, role: str) -> None:
 
 
 def test_a_process_sees_itself_alone(zygote: Zygote) -> None:
-    assert run(zygote, "import os; print(os.getpid(), os.getppid(), os.getsid(0))").last == "1 0 1"
+    assert run(zygote, "import os; print(os.getpid(), os.getppid(), os.getpgid(0))").last == "1 0 1"
 
 
 def test_a_runner_may_end_itself_by_signal(zygote: Zygote) -> None:

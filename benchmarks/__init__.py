@@ -1,0 +1,1 @@
+"""Programs behind the figures in README and docs, and what they recorded."""

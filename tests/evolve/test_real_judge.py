@@ -1,0 +1,127 @@
+"""The search on the real judge, sandbox and all: one worker repeats itself, and kill -9 loses and leaves nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from evaluators.client import JudgeSettings, ProcessJudge, start_judge
+from evaluators.task_loading import find_task, load_task
+from evolve.loop import WeightedProposer, search
+from evolve.proposers.scripted import Scripted
+from evolve.proposers.tunables import find_tunables
+from evolve.run import Run
+from evolve.settings import Caps, RunSettings, SearchSettings
+from evolve.types import Program, ProposeContext
+from evolve.view import RunView
+
+CIRCLES = find_task("circle_packing")
+
+
+def another_value(context: ProposeContext) -> str:
+    """The parent with one tunable set to another of its values."""
+    tunables = find_tunables(context.parent.source, context.parent.language, ())
+    name = str(context.rng.choice(sorted(tunables.values)))
+    tunable = next(t for t in tunables if t.name == name)
+    return tunables.substitute({name: str(context.rng.choice(tunable.choices))})
+
+
+def lineage(folder: Path) -> list[tuple[object, ...]]:
+    settings = RunSettings(
+        search=SearchSettings(seed=7, lanes=1, queue=0, proposals=1, migration_every=4), caps=Caps(candidates=14)
+    )
+
+    async def factory() -> ProcessJudge:
+        return await start_judge(JudgeSettings(CIRCLES))
+
+    with Run.create(folder, load_task(CIRCLES), settings) as run:
+        asyncio.run(search(run, factory, [WeightedProposer(Scripted(another_value))]))
+        programs = [run.storage.program(number) for number in range(1, run.next_number)]
+    return [
+        (p.number, p.parents, p.inspirations, p.island, p.generation, p.source_hash, p.score, p.placement)
+        for p in programs
+    ]
+
+
+def test_one_worker_with_a_seed_repeats_itself_number_by_number(tmp_path):
+    first, second = lineage(tmp_path / "a"), lineage(tmp_path / "b")
+    assert len(first) == 14
+    assert len({row[6] for row in first}) > 3, "scores differ, so that there is something to repeat"
+    assert first == second
+
+
+def descendants(pid: int) -> set[int]:
+    found: set[int] = set()
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                parent = int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1])
+            except OSError:
+                continue
+            if parent == pid:
+                found |= {int(entry.name)} | descendants(int(entry.name))
+    return found
+
+
+def wait_until(condition, seconds: float) -> bool:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def finished(folder: Path) -> int:
+    try:
+        with RunView.open(folder) as view:
+            return view.progress().finished
+    except Exception:
+        return 0
+
+
+def stored(view: RunView) -> list[Program]:
+    return [view.program(number) for number in range(1, view.progress().programs + 1)]
+
+
+@pytest.mark.parametrize("after", [2, 5])
+def test_kill_nine_ends_every_process_and_resume_goes_on(tmp_path, after):
+    folder = tmp_path / "run"
+    command = [sys.executable, "-c", "from evolve.cli import main; main()"]
+    process = subprocess.Popen(
+        [*command, "run", "circle_packing", "--dir", str(folder), "--display", "none", "--set", "search.lanes=2"],
+        cwd=Path(__file__).parents[2],
+    )
+    try:
+        assert wait_until(lambda: finished(folder) >= after, 60)
+        below = descendants(process.pid)
+        assert len(below) >= 3, "judge, zygote and its inner process"
+    finally:
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+    assert wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in below), 5), "nobody is left"
+    with RunView.open(folder) as view:
+        before = {p.number: p for p in stored(view) if p.evaluation is not None}
+    cap = max(before) + 4
+    done = subprocess.run(
+        [*command, "resume", str(folder), "--display", "none", "--set", f"caps.candidates={cap}"],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=100,
+    )
+    assert done.returncode == 0, done.stderr
+    with RunView.open(folder) as view:
+        after_resume = {p.number: p for p in stored(view)}
+    assert set(after_resume) == set(range(1, cap + 1))
+    assert all(p.evaluation is not None for p in after_resume.values())
+    for number, program in before.items():
+        assert after_resume[number].evaluation == program.evaluation, "what was judged is not judged again"
