@@ -20,8 +20,6 @@ from evaluators.session import RoundTime, Session
 
 RESOLUTION = 0.05
 """A call is never taken to be shorter than this share of the empty call: below lies only noise of the subtraction."""
-CHECKED_CALLS = 4
-"""Calls of every round whose outputs are compared with the oracle, drawn after the runner has stopped."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +116,7 @@ def _check(
     side.session.inspect(time)
     if side.checker is None:
         return
-    count = min((plan.whole_calls or len(time.slots)) if whole else CHECKED_CALLS, len(time.slots))
+    count = min((plan.whole_calls or len(time.slots)) if whole else plan.checked_calls, len(time.slots))
     for slot in rng.permutation(time.slots)[:count]:
         given = _given(side.session, int(slot), before)
         family = side.checker.ordinary_family

@@ -19,6 +19,8 @@ SEQUENCES = 2
 SMALL_POOL_BYTES = 1 << 30
 """Up to this many bytes a round has as many calls as there may be: launch and reply weigh on small kernels most."""
 MAX_POOL_BYTES = 8 << 30
+LARGE_INPUT_BYTES = 32 << 20
+"""Above this the oracle takes so long for one call that a round is checked on one only, drawn afterwards."""
 WHOLE_CALLS = 1
 """Of a confirmation's whole comparison: the oracle computes on the host, half a second for 100 MB."""
 
@@ -41,4 +43,5 @@ def device_plan(
     orders = tuple(tuple(int(s) for s in rng.permutation(slots)[:calls]) for _ in range(SEQUENCES))
     layout = replace(layout_of(task, workload, slots), sequences=orders)
     cold = calls * slot_bytes >= COLD_FACTOR * cache_bytes
-    return RoundPlan(workload, layout, calls, cold, WHOLE_CALLS)
+    checked = 1 if one.input_stride > LARGE_INPUT_BYTES else 4
+    return RoundPlan(workload, layout, calls, cold, checked, WHOLE_CALLS)

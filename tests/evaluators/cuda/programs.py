@@ -22,7 +22,7 @@ __global__ void soft(const float* x, float* out, int64_t M, int64_t N) {
 """
 ENTRY = 'extern "C" void softmax(const float* x, float* out, int64_t M, int64_t N, cudaStream_t stream) {\n%s\n}\n'
 LAUNCH = "soft<<<M, 256, 0, stream>>>(x, out, M, N);"
-TRITON = '''
+TRITON = """
 import torch, triton
 import triton.language as tl
 @triton.jit
@@ -32,7 +32,7 @@ def kernel(x, out, N, B: tl.constexpr):
     a = tl.load(x + row * N + c, mask=c < N, other=-float("inf"))
     e = tl.exp(a - tl.max(a, axis=0))
     tl.store(out + row * N + c, e / tl.sum(e, axis=0), mask=c < N)
-'''
+"""
 TRITON_LAUNCH = "kernel[(M,)](x, out, N, triton.next_power_of_2(N), num_warps=8)"
 
 
@@ -51,7 +51,10 @@ HONEST = {
         cuda("static void* w; if (!w) cudaMalloc(&w, 1 << 20); cudaMemsetAsync(w, 0, 1 << 20, stream); " + LAUNCH),
     ),
     "triton, one kernel": ("triton", triton(TRITON_LAUNCH)),
-    "triton, a workspace of its own": ("triton", triton("t = torch.empty_like(x)\nkernel[(M,)](x, t, N, triton.next_power_of_2(N), num_warps=8)\nout.copy_(t)")),
+    "triton, a workspace of its own": (
+        "triton",
+        triton("t = torch.empty_like(x)\nkernel[(M,)](x, t, N, triton.next_power_of_2(N), num_warps=8)\nout.copy_(t)"),
+    ),
     "triton, its own stream joined": (
         "triton",
         triton(
@@ -79,10 +82,17 @@ EXPLOITS = {
         cuda("cudaMemcpyAsync(out, x, 4 * M * N, cudaMemcpyDeviceToDevice, stream);"),
         {Status.WRONG_VALUES, Status.NOT_FINITE},
     ),
-    "every second row": ("cuda", cuda("soft<<<(M + 1) / 2, 256, 0, stream>>>(x, out, M, N);"), {Status.WRONG_VALUES, Status.NOT_FINITE}),
+    "every second row": (
+        "cuda",
+        cuda("soft<<<(M + 1) / 2, 256, 0, stream>>>(x, out, M, N);"),
+        {Status.WRONG_VALUES, Status.NOT_FINITE},
+    ),
     "memoised by pointer": (
         "cuda",
-        cuda("static const void* seen[1 << 16]; uint64_t h = ((uint64_t)x >> 6) % (1 << 16); if (seen[h] == x) return; seen[h] = x; " + LAUNCH),
+        cuda(
+            "static const void* seen[1 << 16]; uint64_t h = ((uint64_t)x >> 6) % (1 << 16); if (seen[h] == x) return; seen[h] = x; "
+            + LAUNCH
+        ),
         {Status.WRONG_VALUES, Status.NOT_FINITE},
     ),
     "right at first, then stale": (
@@ -92,10 +102,16 @@ EXPLOITS = {
     ),
     "half precision inside": (
         "triton",
-        triton(TRITON_LAUNCH).replace("e = tl.exp(a - tl.max(a, axis=0))", "e = tl.exp((a - tl.max(a, axis=0)).to(tl.float16).to(tl.float32))"),
+        triton(TRITON_LAUNCH).replace(
+            "e = tl.exp(a - tl.max(a, axis=0))", "e = tl.exp((a - tl.max(a, axis=0)).to(tl.float16).to(tl.float32))"
+        ),
         {Status.WRONG_VALUES},
     ),
-    "no maximum taken off": ("triton", triton(TRITON_LAUNCH).replace("tl.exp(a - tl.max(a, axis=0))", "tl.exp(a)"), {Status.NOT_FINITE, Status.WRONG_VALUES}),
+    "no maximum taken off": (
+        "triton",
+        triton(TRITON_LAUNCH).replace("tl.exp(a - tl.max(a, axis=0))", "tl.exp(a)"),
+        {Status.NOT_FINITE, Status.WRONG_VALUES},
+    ),
     "inputs overwritten": (
         "cuda",
         cuda(LAUNCH + " cudaMemsetAsync((void*)x, 0, 4, stream);"),
@@ -106,12 +122,38 @@ EXPLOITS = {
         cuda(LAUNCH + " cudaMemsetAsync(out + M * N, 1, 16, stream);"),
         {Status.RUNTIME_ERROR},
     ),
-    "an illegal address": ("cuda", cuda("cudaMemsetAsync((void*)16, 0, 4, stream);" + LAUNCH + " bad<<<1, 1, 0, stream>>>();", "__global__ void bad() { *(volatile int*)16 = 1; }\n"), {Status.RUNTIME_ERROR}),
-    "an assertion on the device": ("cuda", cuda(LAUNCH + " bad<<<1, 1, 0, stream>>>();", "#include <cassert>\n__global__ void bad() { assert(false); }\n"), {Status.RUNTIME_ERROR}),
-    "an endless kernel": ("cuda", cuda("static int* p; if (!p) cudaMalloc((void**)&p, 4); cudaMemsetAsync(p, 0, 4, stream); spin<<<1, 1, 0, stream>>>(p);", SPIN), {Status.TIMEOUT}),
+    "an illegal address": (
+        "cuda",
+        cuda(
+            "cudaMemsetAsync((void*)16, 0, 4, stream);" + LAUNCH + " bad<<<1, 1, 0, stream>>>();",
+            "__global__ void bad() { *(volatile int*)16 = 1; }\n",
+        ),
+        {Status.RUNTIME_ERROR},
+    ),
+    "an assertion on the device": (
+        "cuda",
+        cuda(LAUNCH + " bad<<<1, 1, 0, stream>>>();", "#include <cassert>\n__global__ void bad() { assert(false); }\n"),
+        {Status.RUNTIME_ERROR},
+    ),
+    "an endless kernel": (
+        "cuda",
+        cuda(
+            "static int* p; if (!p) cudaMalloc((void**)&p, 4); cudaMemsetAsync(p, 0, 4, stream); spin<<<1, 1, 0, stream>>>(p);",
+            SPIN,
+        ),
+        {Status.TIMEOUT},
+    ),
     "exits at once": ("cuda", cuda("_exit(0);", "#include <unistd.h>\n"), {Status.RUNTIME_ERROR}),
-    "starts a shell": ("cuda", cuda('if (system("true") == 0) ' + LAUNCH, "#include <cstdlib>\n"), {Status.WRONG_VALUES, Status.NOT_FINITE, Status.RUNTIME_ERROR}),
-    "no kernel at all": ("triton", "import torch\ndef softmax(x, out, M, N):\n    torch.softmax(x, 1, out=out)\n", {Status.BUILD_ERROR}),
+    "starts a shell": (
+        "cuda",
+        cuda('if (system("true") == 0) ' + LAUNCH, "#include <cstdlib>\n"),
+        {Status.WRONG_VALUES, Status.NOT_FINITE, Status.RUNTIME_ERROR},
+    ),
+    "no kernel at all": (
+        "triton",
+        "import torch\ndef softmax(x, out, M, N):\n    torch.softmax(x, 1, out=out)\n",
+        {Status.BUILD_ERROR},
+    ),
     "a kernel that was not compiled": (
         "triton",
         triton("kernel[(M,)](x, out, N, triton.next_power_of_2(N), num_warps=4 if x.is_cuda else 8)"),
@@ -119,17 +161,24 @@ EXPLOITS = {
     ),
     "a patched clock": (
         "triton",
-        triton(TRITON_LAUNCH, "import time\ntorch.cuda.synchronize = lambda *a: None\ntime.perf_counter_ns = lambda: 0\n").replace("tl.exp(a - ", "tl.exp(0.5 * a - 0.5 * "),
+        triton(
+            TRITON_LAUNCH, "import time\ntorch.cuda.synchronize = lambda *a: None\ntime.perf_counter_ns = lambda: 0\n"
+        ).replace("tl.exp(a - ", "tl.exp(0.5 * a - 0.5 * "),
         {Status.WRONG_VALUES},
     ),
     "other slots written ahead": (
         "cuda",
-        cuda(LAUNCH + " if (M > 64) { int64_t s = (4 * M * N + 576 + 63) / 64 * 64; soft<<<M, 256, 0, stream>>>(x, (float*)((char*)out + s), M, N); }"),
+        cuda(
+            LAUNCH
+            + " if (M > 64) { int64_t s = (4 * M * N + 576 + 63) / 64 * 64; soft<<<M, 256, 0, stream>>>(x, (float*)((char*)out + s), M, N); }"
+        ),
         {Status.CHEATING, Status.RUNTIME_ERROR, Status.WRONG_VALUES},
     ),
     "work on a stream nobody waits for": (
         "cuda",
-        cuda("static cudaStream_t s; if (!s) cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking); soft<<<M, 256, 0, s>>>(x, out, M, N);"),
+        cuda(
+            "static cudaStream_t s; if (!s) cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking); soft<<<M, 256, 0, s>>>(x, out, M, N);"
+        ),
         {Status.PASSED, Status.WRONG_VALUES, Status.NOT_FINITE, Status.RUNTIME_ERROR, Status.CHEATING},
     ),
 }
