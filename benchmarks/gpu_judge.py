@@ -24,6 +24,7 @@ from typing import Any
 from evaluators.evaluation import Evaluation, Interval, Timed
 from evaluators.judge import open_judge
 from evaluators.kernel import KernelJudge
+from evaluators.shapes import axis_names
 from evaluators.task import Task
 from evaluators.task_loading import find_task, load_task
 
@@ -123,7 +124,7 @@ def launch(task: Task) -> None:
     entry = load_seed(task)
     for workload in task.search_workloads():
         for _ in range(LAUNCHES):
-            entry(*arrays(task, workload.axes), *workload.axes.values())
+            entry(*arrays(task, workload.axes), *scalars(task, workload.axes))
         torch.cuda.synchronize()
 
 
@@ -132,6 +133,10 @@ def load_seed(task: Task) -> Any:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return getattr(module, task.entry)
+
+
+def scalars(task: Task, axes: dict[str, int]) -> list[int]:
+    return [axes[name] for name in axis_names(task.args)]
 
 
 def arrays(task: Task, axes: dict[str, int]) -> list[Any]:
@@ -160,7 +165,7 @@ def do_bench(task: Task) -> dict[str, float]:
     entry, times = load_seed(task), {}
     for workload in task.search_workloads():
         inputs = arrays(task, workload.axes)
-        call = lambda: entry(*inputs, *workload.axes.values())  # noqa: B023, E731
+        call = lambda: entry(*inputs, *scalars(task, workload.axes))  # noqa: B023, E731
         times[workload.name] = 1e3 * measure(call, return_mode="median")
     return times
 

@@ -54,8 +54,8 @@ __global__ void __launch_bounds__(THREADS) matmul_kernel(const __nv_bfloat16* x,
     }
 }
 
-extern "C" void matmul(const __nv_bfloat16* x, const __nv_bfloat16* w, __nv_bfloat16* out, int64_t M, int64_t N,
-                       int64_t K, cudaStream_t stream) {
+extern "C" void matmul(const __nv_bfloat16* x, const __nv_bfloat16* w, __nv_bfloat16* out, int64_t M, int64_t K,
+                       int64_t N, cudaStream_t stream) {
     dim3 grid((N + TILE_N - 1) / TILE_N, (M + TILE_M - 1) / TILE_M);
     matmul_kernel<<<grid, THREADS, 0, stream>>>(x, w, out, M, N, K);
 }

@@ -37,7 +37,7 @@ def matmul_kernel(
     tl.store(out_ptr + rows[:, None] * N + columns[None, :], total.to(tl.bfloat16), mask=inside)
 
 
-def matmul(x: torch.Tensor, w: torch.Tensor, out: torch.Tensor, M: int, N: int, K: int) -> None:
+def matmul(x: torch.Tensor, w: torch.Tensor, out: torch.Tensor, M: int, K: int, N: int) -> None:
     grid = (triton.cdiv(M, BLOCK_M) * triton.cdiv(N, BLOCK_N),)
     matmul_kernel[grid](
         x, w, out, M, N, K, BLOCK_M, BLOCK_N, BLOCK_K, GROUP_M, num_warps=NUM_WARPS, num_stages=NUM_STAGES
