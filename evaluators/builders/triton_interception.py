@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import traceback
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from types import SimpleNamespace
 from typing import Any
@@ -91,8 +89,6 @@ def compile_launches(source: str, order: Mapping[str, Any]) -> list[Any]:
             for patch in _interceptions(launched, facts, arch):
                 stack.enter_context(patch)
             entry = import_entry(source, order["entry"])
-            # Kernels compile side by side; leaving this waits for them.
-            stack.enter_context(triton.AsyncCompileMode(stack.enter_context(ThreadPoolExecutor(_cores()))))
             for call in order["calls"]:
                 _call(entry, call)
     except Admitted as admitted:
@@ -101,14 +97,10 @@ def compile_launches(source: str, order: Mapping[str, Any]) -> list[Any]:
         raise Refused("".join(traceback.format_exception(error, limit=-5))) from None
     if not launched:
         raise Refused(f"error: {order['entry']} launched no Triton kernel on tensors of the task's shapes")
-    kernels = {k.hash: k for k in (k.result() if hasattr(k, "result") else k for k in launched)}
+    kernels = {kernel.hash: kernel for kernel in launched}
     if hasattr(nvidia, "make_launcher") and not arch.startswith("gfx"):
         _build_launchers(kernels.values())
     return list(kernels.values())
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0))
 
 
 def _call(entry: Callable[..., object], call: Mapping[str, Any]) -> None:
@@ -155,5 +147,5 @@ def _build_launchers(kernels: Iterable[Any]) -> None:
         nvidia.library_dirs()
     except (AssertionError, OSError):
         return  # no driver library on this machine, so nothing will be launched here
-    with ThreadPoolExecutor(_cores()) as pool:
-        list(pool.map(lambda kernel: nvidia.CudaLauncher(kernel.src, kernel.metadata), kernels))
+    for kernel in kernels:
+        nvidia.CudaLauncher(kernel.src, kernel.metadata)
