@@ -49,7 +49,11 @@ class Arena:
     def open(self, program: BuiltProgram) -> Session:
         """A fresh runner for a program, stopped. The caller closes it."""
         session = open_session(self._zygote, self.task, program, self._inputs, self._output_bytes, self._cpus)
-        session.stop()
+        try:
+            session.stop()
+        except BaseException:
+            session.close()
+            raise
         return session
 
     def fill(self, session: Session, content: ContentPool, slots: list[int]) -> None:

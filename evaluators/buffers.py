@@ -38,6 +38,13 @@ class SharedBuffer:
         self.view = memoryview(self._map)
         self.bytes: Bytes = np.frombuffer(self._map, dtype=np.uint8)
 
+    def reader(self) -> int:
+        """A new descriptor that can only read; the caller closes it.
+
+        Not a duplicate: those share one file offset, in which one runner could leave eight bytes for the next.
+        """
+        return os.open(f"/proc/self/fd/{self.fd}", os.O_RDONLY | os.O_CLOEXEC)
+
     def close(self) -> None:
         """Give the descriptor back; the memory goes when the last mapping goes."""
         if self.fd >= 0:

@@ -23,7 +23,7 @@ from evaluators.task import Baseline, Language, Task, Workload
 from evaluators.tolerance import ToleranceLock
 
 PROBE_CALLS = 2
-PROBE_ROUNDS = 3
+PROBE_ROUNDS = 2
 CALIBRATION_ROUNDS = 5
 HOPELESS_FACTOR = 3.0
 """A baseline this many times slower than the fastest is not measured more closely: it cannot be the strongest."""
@@ -81,8 +81,17 @@ def _baseline_flags(task: Task, source: str, baseline: Baseline) -> tuple[str, .
     return lint(task.model_copy(update={"languages": languages}), source, baseline.language, None)
 
 
-def calibrate(bench: Bench, arena: Arena, workload: Workload, languages: Iterable[Language]) -> WorkloadCalibration:
+def calibrate(
+    bench: Bench, arena: Arena, workload: Workload, languages: Iterable[Language], *, rough: bool = False
+) -> WorkloadCalibration:
     """Measure one workload's baselines and its empty calls.
+
+    Args:
+        bench: the task, its reference and its built baselines.
+        arena: where their runners live.
+        workload: what to calibrate.
+        languages: which languages' empty calls to measure, besides the baselines'.
+        rough: a first time of each baseline is enough: nobody will read it, and it still tells which is the strongest.
 
     Raises:
         TaskError: a baseline gives wrong answers or fails.
@@ -97,7 +106,7 @@ def calibrate(bench: Bench, arena: Arena, workload: Workload, languages: Iterabl
     }
     contenders = {n for n, us in probed.items() if fastest is not None and us <= HOPELESS_FACTOR * fastest}
     times = dict(probed)
-    for name in contenders:
+    for name in () if rough else contenders:
         times[name] = _measure(bench, arena, plan, content, name, empty_us)
     floor = bench.ceilings.floor_us(
         bench.reference.traffic_bytes(workload), bench.reference.operations(workload), cold=plan.cold

@@ -124,7 +124,7 @@ def receive(sock: socket.socket) -> Frame:
 def send(sock: socket.socket, packet: bytes) -> None:
     """Send one packet; a peer that is gone or does not read is reported, never waited for."""
     try:
-        sock.send(packet, socket.MSG_NOSIGNAL)
+        sock.send(packet, socket.MSG_NOSIGNAL | socket.MSG_DONTWAIT)
     except (BlockingIOError, TimeoutError):
         raise DeadlineExceeded from None
     except (ConnectionError, BrokenPipeError):

@@ -7,7 +7,8 @@ draws new ones, and timed rounds have fresh content anyway.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -65,10 +66,19 @@ class CheckSet:
         key = (workload.name, family)
         known = self._cases.get(key)
         if known is None:
-            known = self._make(workload, family)
+            known = self._make(workload, family, self._rng)
             if self._keeps:
                 self._cases[key] = known
         return known
+
+    def make(self, workloads: Iterable[Workload], threads: int) -> None:
+        """Make every family of these workloads now."""
+        keys = [(workload, family) for workload in workloads for family in self._reference.families]
+        with ThreadPoolExecutor(threads) as pool:
+            list(pool.map(lambda key, rng: self._store(key[0], key[1], rng), keys, self._rng.spawn(len(keys))))
+
+    def _store(self, workload: Workload, family: str, rng: np.random.Generator) -> None:
+        self._cases[workload.name, family] = self._make(workload, family, rng)
 
     def fresh(self) -> CheckSet:
         """Another set for a confirmation: new inputs every time it is asked, of some families each."""
@@ -81,23 +91,25 @@ class CheckSet:
             return [ordinary, *others]
         return [ordinary, *(str(f) for f in self._rng.choice(others, FRESH_FAMILIES, replace=False))]
 
-    def _make(self, workload: Workload, family: str) -> CheckCase:
+    def _make(self, workload: Workload, family: str, rng: np.random.Generator) -> CheckCase:
         reference = self._reference
-        inputs = reference.generate(workload, family, self._rng)
-        rows = self._rows(inputs, workload, ordinary=family == reference.families[0])
+        inputs = reference.generate(workload, family, rng)
+        rows = self._rows(inputs, workload, rng, ordinary=family == reference.families[0])
         oracle = reference.oracle(inputs, rows)
         scale = reference.scale(inputs, rows, oracle)
         if self._keeps:
             inputs = {name: self._keep(f"{workload.name}-{family}-{name}", a) for name, a in inputs.items()}
         return CheckCase(family, inputs, rows, oracle, scale)
 
-    def _rows(self, inputs: Mapping[str, Array], workload: Workload, *, ordinary: bool) -> Array | None:
+    def _rows(
+        self, inputs: Mapping[str, Array], workload: Workload, rng: np.random.Generator, *, ordinary: bool
+    ) -> Array | None:
         if (ordinary and self._whole_ordinary) or sum(a.size for a in inputs.values()) <= WHOLE_ELEMENTS:
             return None
         shapes = self._reference.output_shapes(workload).values()
         if len({shape[:1] for shape in shapes}) != 1 or () in shapes:
             return None
-        return self._reference.sample_rows(workload, CHECKED_ROWS, self._rng)
+        return self._reference.sample_rows(workload, CHECKED_ROWS, rng)
 
     def _keep(self, name: str, array: Array) -> Array:
         """The array as a read-only view of a file: the page cache may drop what is not in use."""

@@ -27,7 +27,7 @@ from evaluators.trail import Trail
 
 FIRST_LOOK = least_rounds(ALPHA)
 LOOK_EVERY = 5
-MOST_ROUNDS = 30
+MOST_ROUNDS = 25
 GOOD_HALF_WIDTH = 0.015
 """A score's interval at most this wide, relative, is good enough to stop."""
 CONTENDER_SHARE = 0.95
@@ -58,6 +58,7 @@ class KernelJudge:
     def calibrate(self) -> None:
         """Measure the baselines on the search workloads. Raises ``TaskError`` where one fails."""
         with self._device.held():
+            self._bench.checks.make((*self._edge(), *self._task.search_workloads()), len(self._cpus))
             for workload in self._task.search_workloads():
                 self.calibrations[workload.name] = calibrate(self._bench, self._arena, workload, self._task.languages)
 
@@ -219,7 +220,7 @@ class KernelJudge:
         with self._make_arena([workload]) as arena:
             known = self._heldout_calibrations.get(workload.name)
             if known is None:
-                calibration = calibrate(bench, arena, workload, self._task.languages)
+                calibration = calibrate(bench, arena, workload, self._task.languages, rough=True)
                 self._heldout_calibrations[workload.name] = calibration
             else:
                 calibration = replace(known, content=arena.content(bench.reference, workload))

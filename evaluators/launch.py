@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import ExitStack
 
 from evaluators import channel
@@ -42,13 +43,14 @@ def open_session(
         outputs = SharedBuffer("outputs", output_bytes, read_only=False)
         stack.callback(outputs.close)
         mapped = inputs.size + outputs.size
+        reader = inputs.reader()
         try:
             child = zygote.spawn(
                 SpawnRequest(
                     role="runner",
                     entry="evaluators.runner:main",
                     payload=_payload(task, program),
-                    fds={"channel": theirs.fileno(), "inputs": inputs.fd, "outputs": outputs.fd},
+                    fds={"channel": theirs.fileno(), "inputs": reader, "outputs": outputs.fd},
                     readable=(program.artifact,) if program.artifact else (),
                     writable=(),
                     limits=ChildLimits(
@@ -61,6 +63,7 @@ def open_session(
             )
         finally:
             theirs.close()
+            os.close(reader)
         session = Session(child, ours, inputs, outputs)
         stack.pop_all()
     try:

@@ -11,7 +11,7 @@ from evaluators.task import Task, Workload
 
 COLD_FACTOR = 2
 """A round's buffers exceed this many last-level caches, so that nothing of the round before is still in one."""
-MIN_CALLS, MAX_CALLS = 4, 256
+MIN_CALLS, MAX_CALLS = 2, 256
 TARGET_ROUND_S = 0.1
 """A round of the strongest baseline is not made longer than this for the sake of cold caches."""
 POOL_FACTOR = 2

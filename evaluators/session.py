@@ -30,6 +30,7 @@ from evaluators.channel import (
     send,
     set_receive_deadline,
 )
+from evaluators.errors import JudgeError
 from evaluators.evaluation import Status
 from evaluators.failure import CandidateFailure
 from evaluators.layout import Layout, slot_views
@@ -38,7 +39,9 @@ from evaluators.zygote.client import Child, ExitStatus
 PEEKS = 16
 """Output elements the judge reads at once after each reply; they must still be there when the runner has stopped."""
 LOG_CAP = 16 << 10
-STOP_DEADLINE_S = 1.0
+DRAINED_CHUNKS = 64
+"""Reads of the log at one time: a program that writes as fast as we read must not keep us reading."""
+STOP_DEADLINE_S = 5.0
 EXIT_DEADLINE_S = 2.0
 
 
@@ -157,7 +160,7 @@ class Session:
             try:
                 send(channel, packet)
                 reply = channel.recv(PACKET_CAP)
-            except OSError as error:
+            except (OSError, ChannelClosed, DeadlineExceeded) as error:
                 self._no_answer(error, "call", call_deadline_s)
             if reply != answer:
                 self._wrong_answer(reply, answer)
@@ -182,8 +185,11 @@ class Session:
         self._drain_log()
 
     def stop(self) -> None:
-        """Stop every thread of the runner and verify it."""
-        self.child.stop(STOP_DEADLINE_S)
+        """Stop every thread of the runner and verify it. One that can be kept from stopping is the program's own."""
+        try:
+            self.child.stop(STOP_DEADLINE_S)
+        except JudgeError:
+            raise CandidateFailure(Status.TIMEOUT, f"could not be stopped within {STOP_DEADLINE_S:g} s") from None
 
     def resume(self) -> None:
         """Let the runner go on."""
@@ -280,7 +286,7 @@ class Session:
         raise CandidateFailure(*verdict_of_exit(status, when, words), detail=words)
 
     def _drain_log(self) -> None:
-        while True:
+        for _ in range(DRAINED_CHUNKS):
             try:
                 chunk = os.read(self.child.log, LOG_CAP)
             except OSError:

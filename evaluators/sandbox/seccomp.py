@@ -39,11 +39,15 @@ _PRCTL_ALLOWED = (15, 16, 0x5356_4D41)  # SET_NAME, GET_NAME, SET_VMA
 _IOCTL_ALLOWED = (0x5401, 0x541B, 0x5421, 0x5450, 0x5451)  # TCGETS, FIONREAD, FIONBIO, FIONCLEX, FIOCLEX
 _FCNTL_ALLOWED = (0, 1, 2, 3, 4, 1030, 1034)  # DUPFD, GETFD, SETFD, GETFL, SETFL, DUPFD_CLOEXEC, GET_SEALS
 
+# NORMAL .. DONTNEED, FREE, DONTFORK, DOFORK, HUGEPAGE, NOHUGEPAGE, DONTDUMP .. KEEPONFORK, POPULATE_READ, POPULATE_WRITE.
+# Not COLLAPSE, PAGEOUT, COLD, MERGEABLE: they change where the judge's shared pages lie, for the opponent too.
+_MADVISE_ALLOWED = (0, 1, 2, 3, 4, 8, 10, 11, 14, 15, 16, 17, 18, 19, 22, 23)
+
 _COMMON = """
     read write readv writev pread64 pwrite64 preadv pwritev preadv2 pwritev2 close close_range dup dup2 dup3
     open openat readlink readlinkat access faccessat faccessat2 stat lstat fstat newfstatat statx getcwd chdir fchdir
-    getdents getdents64 lseek fadvise64 readahead
-    mmap munmap mprotect mremap madvise brk msync mincore
+    getdents getdents64 lseek
+    mmap munmap mprotect mremap brk msync mincore
     rt_sigaction rt_sigprocmask rt_sigreturn rt_sigpending rt_sigsuspend rt_sigtimedwait sigaltstack pause
     poll ppoll select pselect6 epoll_create epoll_create1 epoll_ctl epoll_wait epoll_pwait epoll_pwait2
     eventfd eventfd2 pipe pipe2
@@ -70,7 +74,7 @@ _BUILDING = """
     fork vfork execve execveat wait4 waitid kill tkill tgkill setpgid setsid umask
     creat rename renameat renameat2 unlink unlinkat mkdir mkdirat rmdir link linkat symlink symlinkat mknod mknodat
     chmod fchmod fchmodat fchmodat2 utime utimes utimensat futimesat truncate ftruncate fallocate
-    fsync fdatasync sync_file_range flock statfs fstatfs copy_file_range sendfile splice
+    fadvise64 readahead fsync fdatasync sync_file_range flock statfs fstatfs copy_file_range sendfile splice
     setuid setgid setresuid setresgid
 """
 """Changing user among its own gains a process without capabilities nothing; GNU make does it before each command."""
@@ -133,6 +137,7 @@ def _guarded(own_pid: int) -> dict[str, Decision]:
         "prlimit64": _when([Match(0, 0)], itself),
         "prctl": _when(*([Match(0, option)] for option in _PRCTL_ALLOWED)),
         "ioctl": _when(*([Match(1, request)] for request in _IOCTL_ALLOWED), otherwise=refuse(errno.ENOTTY)),
+        "madvise": _when(*([Match(2, advice)] for advice in _MADVISE_ALLOWED)),
         "fcntl": _when(*([Match(1, command)] for command in _FCNTL_ALLOWED)),
         "sendto": _when([Match(4, 0, 0xFFFF_FFFF_FFFF_FFFF, wide=True)]),
     }
