@@ -58,7 +58,7 @@ class KernelJudge:
     def calibrate(self) -> None:
         """Measure the baselines on the search workloads. Raises ``TaskError`` where one fails."""
         with self._device.held():
-            self._bench.checks.make((*self._edge(), *self._task.search_workloads()), len(self._cpus))
+            self._bench.checks.make((*self._edge(), *self._task.search_workloads()), self._platform.workers)
             for workload in self._task.search_workloads():
                 self.calibrations[workload.name] = calibrate(self._bench, self._arena, workload, self._task.languages)
 

@@ -21,6 +21,11 @@ class Platform(Protocol):
     cache_bytes: int
     """Its last-level cache."""
 
+    @property
+    def workers(self) -> int:
+        """Threads of the judge's own that may compute before the first candidate."""
+        ...
+
     def arena(self, task: Task, layouts: Iterable[Layout]) -> Arena:
         """Buffers large enough for these layouts, and runners on them."""
         ...
@@ -42,6 +47,11 @@ class CpuPlatform:
     builds: Builds
     cpus: frozenset[int]
     cache_bytes: int
+
+    @property
+    def workers(self) -> int:
+        """See :class:`Platform`."""
+        return len(self.cpus)
 
     def arena(self, task: Task, layouts: Iterable[Layout]) -> Arena:
         """See :class:`Platform`."""

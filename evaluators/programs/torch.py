@@ -20,7 +20,7 @@ class TorchProgram:
 
     def __init__(self, payload: Mapping[str, Any], driver: Driver, stream: int) -> None:
         del driver
-        self._stream = torch.cuda.ExternalStream(stream)  # type: ignore[no-untyped-call]
+        self._stream = torch.cuda.ExternalStream(stream)
         torch.cuda.set_stream(self._stream)
         self._entry = import_entry(payload["source"], payload["entry"])
 
