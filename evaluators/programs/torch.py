@@ -43,7 +43,8 @@ class TorchProgram:
         with torch.cuda.graph(graph, stream=self._stream, capture_error_mode="thread_local"):
             for call in calls:
                 call()
-        return graph.replay
+        replay: Call = graph.replay
+        return replay
 
 
 def _store(returned: object, outputs: list[torch.Tensor]) -> None:

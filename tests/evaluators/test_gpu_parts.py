@@ -36,17 +36,8 @@ def task(m: int, n: int) -> tuple[Task, Workload]:
         Arg(name=name, role=role, dtype="fp32", shape=("M", "N")) for name, role in (("x", "in"), ("out", "out"))
     )
     workload = Workload(name="w", axes={"M": m, "N": n})
-    made = Task(
-        name="t",
-        languages=("cuda",),
-        entry="f",
-        args=args,
-        workloads=(workload,),
-        seed_program="s",
-        folder=".",
-        hash="",
-        inputs_hash="",
-    )
+    nowhere = {"seed_program": "s", "folder": ".", "hash": "", "inputs_hash": ""}
+    made = Task(name="t", languages=("cuda",), entry="f", args=args, workloads=(workload,), **nowhere)
     return made, workload
 
 

@@ -1,5 +1,7 @@
 """Small softmax programs in Triton and CUDA: dishonest ones with the verdict they must get, and honest ones."""
 
+# ruff: noqa: E501  (programs in one line each)
+
 from evaluators.evaluation import Status
 
 HEAD = """
