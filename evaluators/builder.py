@@ -13,7 +13,6 @@ from typing import Any
 
 from evaluators.builders import BuildRefused, builder_of
 from evaluators.builders.base import REPORT
-from evaluators.priority import lower_priority
 
 BUILD_FAILED = 3
 """Exit status: the compiler refused the source."""
@@ -22,7 +21,6 @@ BUILD_FAILED = 3
 def main(payload: dict[str, Any], fds: dict[str, int]) -> None:
     """Entry of a builder's process. Exits with ``BUILD_FAILED`` when the compiler does; its words go to the log."""
     del fds
-    lower_priority()
     work = Path(payload["folder"])
     builder = builder_of(payload["language"])
     if builder is None:

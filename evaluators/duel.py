@@ -17,7 +17,7 @@ from evaluators.trail import Trail
 
 FIRST_LOOK = least_rounds(ALPHA)
 LOOK_EVERY = 5
-MOST_ROUNDS = 40
+MOST_ROUNDS = 30
 
 
 def run_duel(

@@ -16,8 +16,8 @@ from evaluators.evaluation import Environment
 from evaluators.task import Task
 
 
-def describe_environment(task: Task, cpu: Cpu, sandbox: str) -> Environment:
-    """Compiler, libraries, kernel, processor and sandbox of this judge."""
+def describe_environment(task: Task, cpu: Cpu, sandbox: str, priority: str) -> Environment:
+    """Compiler, libraries, kernel, processor, sandbox and priority of this judge."""
     host = {
         "kernel": platform.release(),
         "machine": platform.machine(),
@@ -25,6 +25,7 @@ def describe_environment(task: Task, cpu: Cpu, sandbox: str) -> Environment:
         "last_level_cache_bytes": str(cpu.last_level_cache_bytes),
         "python": sys.version.split()[0],
         "numpy": np.__version__,
+        "priority": priority,
     }
     if "cpp" in task.languages:
         host["compiler"] = compiler_version()

@@ -7,7 +7,6 @@ import importlib.util
 import secrets
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +23,7 @@ from evaluators.environment import describe_environment
 from evaluators.errors import JudgeError, UsageError
 from evaluators.evaluation import Environment
 from evaluators.kernel import KernelJudge
+from evaluators.priority import Priority
 from evaluators.reference import load_reference
 from evaluators.scratch import fresh_folder, scratch_folder
 from evaluators.task import Language, Task
@@ -62,7 +62,7 @@ def preload(task: Task) -> tuple[str, ...]:
 
 @contextmanager
 def open_gpu_judge(
-    task: Task, sandbox: SandboxMode, cpu: Cpu
+    task: Task, sandbox: SandboxMode, cpu: Cpu, priority: Priority
 ) -> Iterator[tuple[KernelJudge | CompilingJudge, Environment]]:
     """A judge on the first GPU, or one that only compiles where there is none.
 
@@ -74,7 +74,7 @@ def open_gpu_judge(
         scratch = stack.enter_context(scratch_folder())
         devices = gpu.nodes() if gpu else ()
         zygote = stack.enter_context(Zygote(minimum=sandbox, scratch=scratch, preload=preload(task), devices=devices))
-        environment = describe_gpu(describe_environment(task, cpu, zygote.layers.level), gpu)
+        environment = describe_gpu(describe_environment(task, cpu, zygote.layers.level, priority), gpu)
         builds = Builds(zygote, scratch, frozenset(cpu.cores), gpu.arch if gpu else None)
         if gpu is None:
             yield CompilingJudge(task, builds, environment), environment
@@ -111,8 +111,7 @@ def _on_device(
         baselines = build_baselines(task, builds)
     rng = np.random.default_rng(secrets.randbits(128))
     checks = CheckSet(reference, fresh_folder(scratch), rng, whole_ordinary=False)
-    bench = Bench(task, reference, lock, builds, platform.cache_bytes, ceilings, checks)
-    bench = replace(bench, baselines=baselines)
+    bench = Bench(task, reference, lock, builds, platform.cache_bytes, ceilings, checks, baselines)
     return KernelJudge(bench, platform, device, environment)
 
 

@@ -31,7 +31,7 @@ from evaluators.gpu_judge import GPU_LANGUAGES, open_gpu_judge
 from evaluators.kernel import KernelJudge
 from evaluators.lane import Lane
 from evaluators.platform import CpuPlatform
-from evaluators.priority import raise_priority
+from evaluators.priority import Priority, raise_priority
 from evaluators.reference import load_reference
 from evaluators.scratch import fresh_folder, scratch_folder
 from evaluators.task import Language, Task
@@ -83,8 +83,16 @@ class TaskJudge(Protocol):
 
 
 @contextmanager
-def open_judge(task: Task, *, sandbox: SandboxMode, lanes: int) -> Iterator[tuple[TaskJudge, Environment]]:
+def open_judge(
+    task: Task, *, sandbox: SandboxMode, lanes: int, priority: Priority = "ordinary"
+) -> Iterator[tuple[TaskJudge, Environment]]:
     """A judge for one task in this process, with its zygote below it.
+
+    Args:
+        task: what is judged.
+        sandbox: the least sandbox to accept.
+        lanes: evaluations in flight, for value-scored tasks.
+        priority: what this process runs at, for the record.
 
     Raises:
         UsageError: the task, the compiler or the sandbox is not as it must be.
@@ -93,13 +101,13 @@ def open_judge(task: Task, *, sandbox: SandboxMode, lanes: int) -> Iterator[tupl
     if "cpp" in task.languages:
         find_compiler()
     if GPU_LANGUAGES & set(task.languages):
-        with open_gpu_judge(task, sandbox, cpu) as opened:
+        with open_gpu_judge(task, sandbox, cpu, priority) as opened:
             yield opened
         return
     with ExitStack() as stack:
         scratch = stack.enter_context(scratch_folder())
         zygote = stack.enter_context(Zygote(minimum=sandbox, scratch=scratch, preload=preload_for(task)))
-        environment = describe_environment(task, cpu, zygote.layers.level)
+        environment = describe_environment(task, cpu, zygote.layers.level, priority)
         builds = Builds(zygote, scratch, frozenset(cpu.cores))
         if task.evaluator == "kernel":
             judge: TaskJudge = _kernel_judge(task, zygote, builds, cpu, environment, scratch)
@@ -157,7 +165,9 @@ class Server:
             return
         try:
             task = load_task(Path(settings["task_folder"]))
-            with open_judge(task, sandbox=settings["sandbox"], lanes=settings["lanes"]) as (judge, environment):
+            priority = raise_priority() if task.metric == "time" else "ordinary"
+            opened = open_judge(task, sandbox=settings["sandbox"], lanes=settings["lanes"], priority=priority)
+            with opened as (judge, environment):
                 judge.calibrate()
                 self._send({"id": 0, "result": _ready(judge, task, environment)})
                 self._requests(judge, settings["lanes"])
@@ -218,7 +228,6 @@ def main() -> None:
     if os.getppid() != arguments.parent:
         return
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the search decides what to do
-    raise_priority()
     Server(socket.socket(fileno=arguments.fd)).serve()
 
 

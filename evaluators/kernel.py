@@ -28,7 +28,7 @@ from evaluators.trail import Trail
 FIRST_LOOK = least_rounds(ALPHA)
 LOOK_EVERY = 5
 MOST_ROUNDS = 25
-GOOD_HALF_WIDTH = 0.015
+GOOD_HALF_WIDTH = 0.05
 """A score's interval at most this wide, relative, is good enough to stop."""
 CONTENDER_SHARE = 0.95
 """A candidate whose interval lies below this share of the best score seen gets no more than the first rounds."""

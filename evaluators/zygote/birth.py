@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
+from evaluators.priority import lower_priority
 from evaluators.sandbox import kernel
 from evaluators.sandbox.box import Box
 from evaluators.sandbox.report import LayerName
@@ -68,7 +69,9 @@ def run_rehearsal(box: Box, writer: int) -> NoReturn:
 def _begin(birth: Birth) -> dict[str, Any] | None:
     """Close the sandbox; the payload, or ``None`` once the judge has been told why not."""
     try:
-        os.setpgid(0, 0)  # not a new session: the judge's priority is its session's (sched_autogroup)
+        os.setpgid(0, 0)  # not a new session: the judge's priority may be its session's (sched_autogroup)
+        if birth.box.request.role == "builder":
+            lower_priority()
         os.dup2(birth.log, 1)
         os.dup2(birth.log, 2)
         os.environ.update(birth.environment)

@@ -9,7 +9,7 @@ import socket
 from pathlib import Path
 from typing import Any
 
-from evaluators.priority import share_priority_with_session
+from evaluators.priority import settle_below_judge
 from evaluators.sandbox import cgroups, identity, kernel, namespaces
 from evaluators.sandbox.identity import Identities
 from evaluators.sandbox.report import LayerName
@@ -24,7 +24,7 @@ _CGROUP_LAYERS = {"memory": LayerName.MEMORY_CGROUP, "pids": LayerName.PIDS_CGRO
 def main(fd: int) -> None:
     """Serve the judge over the socket ``fd`` until it closes its end."""
     kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
-    share_priority_with_session()
+    settle_below_judge()
     os.umask(0o022)
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

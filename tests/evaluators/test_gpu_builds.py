@@ -87,7 +87,7 @@ def test_a_program_without_kernels_is_a_build_error(zygote, source, words):
 def test_without_a_gpu_nothing_is_claimed_but_that_it_compiles(zygote, tmp_path):
     opened, scratch = zygote
     task = GPU_TASKS["softmax"]
-    environment = describe_environment(task, find_cpu(), "full")
+    environment = describe_environment(task, find_cpu(), "full", "ordinary")
     judge = CompilingJudge(task, Builds(opened, scratch / "none", None, None), environment)
     evaluation = judge.evaluate((task.folder / "seed.py").read_text(), "triton")
     assert evaluation.status is Status.PASSED, evaluation.detail
