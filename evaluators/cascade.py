@@ -106,7 +106,7 @@ def warm_up(side: Side, calibration: WorkloadCalibration, arena: Arena) -> None:
     """Rounds of one call whose time is thrown away. Their outputs are checked like any others."""
     for _ in range(WARM_UP_ROUNDS):
         slots = draw_slots(calibration.plan, arena.rng)[:1]
-        calibration.content.fill(side.session.arguments(slots[0]), arena.rng)
+        arena.fill_slots(side.session, calibration.content, slots)
         one_round(side, calibration.plan, slots, arena.rng)
 
 
