@@ -16,8 +16,10 @@ from evaluators.content import ContentPool
 from evaluators.dtypes import Array
 from evaluators.launch import open_session
 from evaluators.layout import Layout
+from evaluators.plan import RoundPlan, round_plan
+from evaluators.reference import Reference
 from evaluators.session import Session
-from evaluators.task import Task
+from evaluators.task import Task, Workload
 from evaluators.zygote.client import Zygote
 
 
@@ -85,6 +87,19 @@ class Arena:
                     content.fill(session.arguments(slot), rng)
 
         list(self._fillers.map(fill_share, shares, self.rng.spawn(len(shares))))
+
+    def fill_slots(self, session: Session, content: ContentPool, slots: list[int]) -> None:
+        """Fresh content in these slots alone: for rounds whose time does not count."""
+        for slot in slots:
+            content.fill(session.arguments(slot), self.rng)
+
+    def plan(self, workload: Workload, cache_bytes: int, call_s: float | None) -> RoundPlan:
+        """How a workload is timed here."""
+        return round_plan(self.task, workload, cache_bytes, call_s)
+
+    def content(self, reference: Reference, workload: Workload) -> ContentPool:
+        """What fills a workload's rounds."""
+        return ContentPool(reference, workload, self.rng)
 
     def kept(self, name: str, program: BuiltProgram) -> Session:
         """The live runner kept under a name, started if there is none."""

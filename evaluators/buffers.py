@@ -22,7 +22,7 @@ _F_SEAL_SEAL, _F_SEAL_SHRINK, _F_SEAL_GROW, _F_SEAL_FUTURE_WRITE = 1, 2, 4, 16
 Bytes = npt.NDArray[np.uint8]
 
 FIRST_ELEMENTS = 16
-"""Of an output, what is looked at before all of it is."""
+"""Of an output, how many are looked at before all of them are."""
 
 
 class SharedBuffer:
@@ -71,14 +71,10 @@ class OutputGuard:
 
     def __init__(self, layout: Layout, outputs: SharedBuffer, rng: np.random.Generator) -> None:
         self._rows: Bytes = outputs.bytes[: layout.output_bytes].reshape(layout.slots, layout.output_stride)
-        mask = np.ones(layout.output_stride, dtype=bool)
-        for place in layout.places:
-            if place.writable:
-                mask[place.offset : place.offset + place.nbytes] = False
-        self._gaps = _runs(mask)
+        self._gaps = gaps_between(layout)
         self._pattern: Bytes = rng.integers(0, 256, layout.output_stride, dtype=np.uint8)
         self._outputs = [p for p in layout.places if p.role == "out" and p.nbytes]
-        self._poison = {p.name: _poison(p.dtype, rng) for p in self._outputs}
+        self._poison = {p.name: poison_element(p.dtype, rng) for p in self._outputs}
 
     def arm(self) -> None:
         """Write guards and poison into every slot."""
@@ -129,12 +125,14 @@ class OutputGuard:
         return self._rows[:, place.offset : place.offset + place.nbytes].view(word)
 
 
-def _runs(mask: npt.NDArray[np.bool_]) -> list[tuple[int, int]]:
-    edges = np.flatnonzero(np.diff(np.concatenate(([False], mask, [False])).astype(np.int8)))
-    return [(int(a), int(b)) for a, b in zip(edges[::2], edges[1::2], strict=True)]
+def gaps_between(layout: Layout) -> list[tuple[int, int]]:
+    """The stretches of a slot's writable part that belong to no argument."""
+    spans = sorted((p.offset, p.offset + p.nbytes) for p in layout.places if p.writable)
+    edges = [0, *(edge for span in spans for edge in span), layout.output_stride]
+    return [(a, b) for a, b in zip(edges[::2], edges[1::2], strict=True) if a < b]
 
 
-def _poison(dtype: DType, rng: np.random.Generator) -> np.unsignedinteger[Any]:
+def poison_element(dtype: DType, rng: np.random.Generator) -> np.unsignedinteger[Any]:
     """The bits of one poison element: a NaN with a random payload for floats, no bool for bools, else random bits."""
     payload = int(rng.integers(1, 1 << 20))
     match dtype:

@@ -10,11 +10,14 @@ import shutil
 import stat
 import threading
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from evaluators import builder
-from evaluators.errors import TaskError, UsageError
+from evaluators.builders import Builder, builder_of
+from evaluators.builders.base import REPORT, BuildTarget
 from evaluators.evaluation import Artifact, Status
 from evaluators.failure import CandidateFailure
 from evaluators.source import build_flags, check_blocks, source_hash
@@ -24,9 +27,11 @@ from evaluators.zygote.client import ChildLimits, SpawnRequest, Zygote
 ARTIFACT_CAP = 64 << 20
 REPORT_CAP = 64 << 10
 LOG_CAP = 64 << 10
-SOURCE_NAMES: dict[Language, str] = {"cpp": "candidate.cpp", "python": "candidate.py"}
+TEXT_CAP = 256 << 10
+FOLDER_FILES = 512
+"""Most files a build may leave where its artifact is a folder."""
 COMPILER_MEMORY_BYTES = 2 << 30
-COMPILER_PROCESSES = 16
+COMPILER_PROCESSES = 128
 
 
 @dataclass(frozen=True)
@@ -37,24 +42,11 @@ class BuiltProgram:
     language: Language
     source_hash: str
     artifact: Path | None = None
-    """The shared object, for compiled languages."""
+    """The shared object, or a folder of compiled kernels, for compiled languages."""
     measures: dict[str, float] = field(default_factory=dict)
     """Compiled facts."""
     artifacts: tuple[Artifact, ...] = ()
     build_s: float = 0.0
-
-
-def find_compiler() -> str:
-    """The C++ compiler: ``$CXX``, else ``g++``, else ``clang++``.
-
-    Raises:
-        UsageError: there is none.
-    """
-    for name in filter(None, (os.environ.get("CXX"), "g++", "clang++")):
-        path = shutil.which(name)
-        if path:
-            return path
-    raise UsageError("no C++ compiler found: install g++ (Debian: apt-get install g++) or set CXX to one")
 
 
 def lint(task: Task, source: str, language: Language, seed: str | None) -> tuple[str, ...]:
@@ -72,7 +64,8 @@ def lint(task: Task, source: str, language: Language, seed: str | None) -> tuple
     objection = check_blocks(seed, source) if seed is not None else None
     if objection:
         raise CandidateFailure(Status.REJECTED, objection)
-    if language != "cpp":
+    built = builder_of(language)
+    if built is None or not built.takes_flags:
         return ()
     try:
         return (*task.build_flags, *build_flags(source, task.flag_choices))
@@ -83,9 +76,10 @@ def lint(task: Task, source: str, language: Language, seed: str | None) -> tuple
 class Builds:
     """Builds programs in sandboxed builders; one and the same source and flags are built once per judge."""
 
-    def __init__(self, zygote: Zygote, scratch: Path, cpus: frozenset[int] | None) -> None:
+    def __init__(self, zygote: Zygote, scratch: Path, cpus: frozenset[int] | None, arch: str | None = None) -> None:
         self._zygote = zygote
         self._cpus = cpus
+        self._arch = arch
         self._work = scratch / "build"
         self._store = scratch / "artifacts"
         for folder in (self._work, self._store):
@@ -99,16 +93,17 @@ class Builds:
         Raises:
             CandidateFailure: the compiler refused it (``build_error``), or took too long or too much.
         """
-        if language == "python":
+        built = builder_of(language)
+        if built is None:
             return BuiltProgram(source, language, source_hash(source))
-        if language != "cpp":
-            raise TaskError(f"{task.name}: no builder for language {language!r} on this device")
-        key = hashlib.sha256("\0".join((language, source, *flags)).encode(errors="replace")).hexdigest()
+        order = built.order(BuildTarget(task, flags, self._arch))
+        text = "\0".join((language, source, json.dumps(order, sort_keys=True)))
+        key = hashlib.sha256(text.encode(errors="replace")).hexdigest()
         with self._lock:
             known = self._done.get(key)
         if known is None:
             try:
-                known = self._compile(task, source, language, flags, key)
+                known = self._compile(task, source, language, order, key)
             except CandidateFailure as failure:
                 known = failure
             with self._lock:
@@ -117,29 +112,30 @@ class Builds:
             raise known
         return known
 
-    def _compile(self, task: Task, source: str, language: Language, flags: tuple[str, ...], key: str) -> BuiltProgram:
+    def _compile(self, task: Task, source: str, language: Language, order: Mapping[str, Any], key: str) -> BuiltProgram:
         started = time.monotonic()
+        built = builder_of(language)
+        assert built is not None
         folder = self._work / secrets.token_hex(8)
         folder.mkdir(mode=0o777)
         folder.chmod(0o777)
         try:
-            (folder / SOURCE_NAMES[language]).write_text(source, errors="replace")
-            log = self._run_builder(task, folder, flags, SOURCE_NAMES[language])
-            artifact = self._store / f"{key}.so"
-            take_file(folder / builder.SHARED_OBJECT, artifact)
-            measures = read_report(folder / builder.REPORT)
+            (folder / built.source_name).write_text(source, errors="replace")
+            log = self._run_builder(task, folder, built, {"language": language, "order": order})
+            artifact = self._store / f"{key}{Path(built.artifact).suffix}"
+            take_artifact(folder / built.artifact, artifact)
+            measures = read_report(folder / REPORT)
+            artifacts = _texts(folder, built, log)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
         seconds = time.monotonic() - started
-        artifacts = (Artifact(name="build.log", text=log[-LOG_CAP:]),) if log.strip() else ()
         return BuiltProgram(source, language, source_hash(source), artifact, measures, artifacts, seconds)
 
-    def _run_builder(self, task: Task, folder: Path, flags: tuple[str, ...], name: str) -> str:
-        payload = {"folder": str(folder), "compiler": find_compiler(), "flags": list(flags), "source_name": name}
+    def _run_builder(self, task: Task, folder: Path, built: Builder, payload: Mapping[str, Any]) -> str:
         request = SpawnRequest(
             role="builder",
             entry="evaluators.builder:main",
-            payload=payload,
+            payload={"folder": str(folder), **payload},
             fds={},
             readable=(),
             writable=(folder,),
@@ -151,7 +147,7 @@ class Builds:
             ),
             cpus=self._cpus,
             environment={"TMPDIR": str(folder)},
-            python_packages=(),
+            python_packages=built.packages,
         )
         child = self._zygote.spawn(request)
         try:
@@ -165,10 +161,46 @@ class Builds:
             )
         if status.code == 0:
             return log
-        first_error = next((row for row in log.splitlines() if "error" in row), "")
+        rows = log.splitlines()
+        first_error = next((row for mark in ("error:", "rror") for row in rows if mark in row), "")
         if status.code == builder.BUILD_FAILED:
             raise CandidateFailure(Status.BUILD_ERROR, first_error[:300] or "the compiler failed", detail=log)
         raise CandidateFailure(Status.BUILD_ERROR, f"the builder ended with {status}", detail=log)
+
+
+def _texts(folder: Path, built: Builder, log: str) -> tuple[Artifact, ...]:
+    """What a build left for people to look at, its log first."""
+    found = [Artifact(name="build.log", text=log[-LOG_CAP:])] if log.strip() else []
+    for name in built.texts:
+        content = read_plain_file(folder / name, ARTIFACT_CAP)
+        if content is not None:
+            text = content[:TEXT_CAP].decode(errors="replace")
+            found.append(Artifact(name=name, text=text, truncated=len(content) > TEXT_CAP))
+    return tuple(found)
+
+
+def take_artifact(path: Path, target: Path) -> None:
+    """Copy a file, or a folder of files, that an enemy may have made; see :func:`take_file`.
+
+    Raises:
+        CandidateFailure: it is none, or too large.
+    """
+    if path.is_symlink() or not path.is_dir():
+        take_file(path, target)
+        return
+    scratch = target.with_suffix(f".{secrets.token_hex(4)}.tmp")
+    total = 0
+    for count, (parent, folders, files) in enumerate(os.walk(path)):
+        place = scratch / Path(parent).relative_to(path)
+        place.mkdir(mode=0o755)
+        folders[:] = [name for name in folders if not (Path(parent) / name).is_symlink()]
+        for name in files:
+            take_file(Path(parent) / name, place / name)
+            total += (place / name).stat().st_size
+        if total > ARTIFACT_CAP or count + len(files) > FOLDER_FILES:
+            shutil.rmtree(scratch)
+            raise CandidateFailure(Status.BUILD_ERROR, f"the build left too much in {path.name}")
+    scratch.rename(target)
 
 
 def take_file(path: Path, target: Path) -> None:
@@ -180,7 +212,7 @@ def take_file(path: Path, target: Path) -> None:
     content = read_plain_file(path, ARTIFACT_CAP)
     if content is None:
         raise CandidateFailure(Status.BUILD_ERROR, f"the build left no ordinary file {path.name} of a sane size")
-    scratch = target.with_suffix(f".{secrets.token_hex(4)}.tmp")
+    scratch = target.with_name(f"{target.name}.{secrets.token_hex(4)}.tmp")
     scratch.write_bytes(content)
     scratch.chmod(0o444)
     scratch.replace(target)

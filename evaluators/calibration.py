@@ -16,7 +16,7 @@ from evaluators.content import ContentPool
 from evaluators.empty import empty_call_us
 from evaluators.errors import TaskError
 from evaluators.failure import CandidateFailure
-from evaluators.plan import RoundPlan, layout_of, round_plan
+from evaluators.plan import RoundPlan, layout_of
 from evaluators.reference import Reference
 from evaluators.rounds import Side, draw_slots, one_round
 from evaluators.task import Baseline, Language, Task, Workload
@@ -96,11 +96,10 @@ def calibrate(
     Raises:
         TaskError: a baseline gives wrong answers or fails.
     """
-    task, rng = bench.task, arena.rng
-    content = ContentPool(bench.reference, workload, rng)
+    content = arena.content(bench.reference, workload)
     probed = _probe_all(bench, arena, workload, content)
     fastest = min(probed.values(), default=None)
-    plan = round_plan(task, workload, bench.cache_bytes, None if fastest is None else fastest / 1e6)
+    plan = arena.plan(workload, bench.cache_bytes, None if fastest is None else fastest / 1e6)
     empty_us = {
         language: empty_call_us(arena, plan, bench.builds, language)
         for language in {*languages, *(p.language for p in bench.baselines.values())}

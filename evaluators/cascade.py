@@ -108,7 +108,7 @@ def warm_up(side: Side, calibration: WorkloadCalibration, arena: Arena) -> float
     times_us = []
     for _ in range(WARM_UP_ROUNDS):
         slots = draw_slots(calibration.plan, arena.rng)[:1]
-        calibration.content.fill(side.session.arguments(slots[0]), arena.rng)
+        arena.fill_slots(side.session, calibration.content, slots)
         times_us.append(one_round(side, calibration.plan, slots, arena.rng))
     return min(times_us) / 1e6
 

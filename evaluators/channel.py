@@ -25,11 +25,13 @@ PACKET_CAP = HEADER.size + MAX_BODY + 1
 
 
 class Kind(IntEnum):
-    """Frame kinds. The first three go to the runner, the others come from it."""
+    """Frame kinds. Those below 16 go to the runner, the others come from it."""
 
     IMPORT = 1
     PREPARE = 2
     CALL = 3
+    REPLAY = 4
+    """On a GPU: the calls of one of the layout's sequences, as captured in PREPARE."""
     READY = 16
     PREPARED = 17
     DONE = 18

@@ -45,9 +45,18 @@ class CheckSet:
     Kept in files and the same at every call, or (``keep=False``) forgotten and new at every call.
     """
 
-    def __init__(self, reference: Reference, folder: Path, rng: np.random.Generator, *, keep: bool = True) -> None:
+    def __init__(
+        self,
+        reference: Reference,
+        folder: Path,
+        rng: np.random.Generator,
+        *,
+        keep: bool = True,
+        whole_ordinary: bool = True,
+    ) -> None:
         self._reference = reference
         self._keeps = keep
+        self._whole_ordinary = whole_ordinary
         self._folder = folder
         self._rng = rng
         self._cases: dict[tuple[str, str], CheckCase] = {}
@@ -73,7 +82,7 @@ class CheckSet:
 
     def fresh(self) -> CheckSet:
         """Another set for a confirmation: new inputs every time it is asked, of some families each."""
-        return CheckSet(self._reference, self._folder, self._rng, keep=False)
+        return CheckSet(self._reference, self._folder, self._rng, keep=False, whole_ordinary=self._whole_ordinary)
 
     def families(self) -> list[str]:
         """The families to check a workload on: all of them, or the ordinary one and some others drawn at random."""
@@ -95,7 +104,7 @@ class CheckSet:
     def _rows(
         self, inputs: Mapping[str, Array], workload: Workload, rng: np.random.Generator, *, ordinary: bool
     ) -> Array | None:
-        if ordinary or sum(a.size for a in inputs.values()) <= WHOLE_ELEMENTS:
+        if (ordinary and self._whole_ordinary) or sum(a.size for a in inputs.values()) <= WHOLE_ELEMENTS:
             return None
         shapes = self._reference.output_shapes(workload).values()
         if len({shape[:1] for shape in shapes}) != 1 or () in shapes:

@@ -9,7 +9,7 @@ import sys
 
 import numpy as np
 
-from evaluators.build import find_compiler
+from evaluators.builders.cpp import find_compiler
 from evaluators.device import Cpu
 from evaluators.errors import UsageError
 from evaluators.evaluation import Environment

@@ -18,17 +18,19 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from evaluators.build import Builds, find_compiler
+from evaluators.build import Builds
+from evaluators.builders.cpp import find_compiler
 from evaluators.calibration import Bench, WorkloadCalibration, build_baselines
-from evaluators.ceilings import measure_ceilings
 from evaluators.check_set import CheckSet
 from evaluators.client import SandboxMode
 from evaluators.device import Cpu, DeviceLock, find_cpu
 from evaluators.environment import describe_environment
 from evaluators.errors import JudgeError, SandboxError, TaskError, UsageError
 from evaluators.evaluation import Duel, Environment, Evaluation
+from evaluators.gpu_judge import GPU_LANGUAGES, open_gpu_judge
 from evaluators.kernel import KernelJudge
 from evaluators.lane import Lane
+from evaluators.platform import CpuPlatform
 from evaluators.priority import Priority, raise_priority
 from evaluators.reference import load_reference
 from evaluators.scratch import fresh_folder, scratch_folder
@@ -40,7 +42,14 @@ from evaluators.wire import Message, pack, read
 from evaluators.zygote.client import Zygote
 
 _PR_SET_PDEATHSIG = 1
-PRELOAD = ("numpy", "evaluators.runner", "evaluators.builder")
+PRELOAD = (
+    "numpy",
+    "evaluators.runner",
+    "evaluators.builder",
+    "evaluators.builders.cpp",
+    "evaluators.programs.cpp",
+    "evaluators.programs.python",
+)
 ERROR_KINDS: dict[str, type[Exception]] = {
     "task": TaskError,
     "sandbox": SandboxError,
@@ -91,6 +100,10 @@ def open_judge(
     cpu = find_cpu()
     if "cpp" in task.languages:
         find_compiler()
+    if GPU_LANGUAGES & set(task.languages):
+        with open_gpu_judge(task, sandbox, cpu, priority) as opened:
+            yield opened
+        return
     with ExitStack() as stack:
         scratch = stack.enter_context(scratch_folder())
         zygote = stack.enter_context(Zygote(minimum=sandbox, scratch=scratch, preload=preload_for(task)))
@@ -115,14 +128,15 @@ def _kernel_judge(
     if len(cpu.cores) < task.threads:
         raise TaskError(f"task {task.name} wants {task.threads} threads; this process may use {len(cpu.cores)} cores")
     cpus = frozenset(cpu.cores[-task.threads :])
+    platform = CpuPlatform(zygote, builds, cpus, cpu.last_level_cache_bytes)
     reference, lock = load_reference(task), load_lock(task)
     device = DeviceLock("cpu")
     with device.held():
-        ceilings = measure_ceilings(zygote, builds, task.threads, cpus, cpu.last_level_cache_bytes)
+        ceilings = platform.measure_ceilings(task)
         baselines = build_baselines(task, builds)
     checks = CheckSet(reference, fresh_folder(scratch), np.random.default_rng(secrets.randbits(128)))
-    bench = Bench(task, reference, lock, builds, cpu.last_level_cache_bytes, ceilings, checks, baselines)
-    return KernelJudge(bench, zygote, device, environment, cpus)
+    bench = Bench(task, reference, lock, builds, platform.cache_bytes, ceilings, checks, baselines)
+    return KernelJudge(bench, platform, device, environment)
 
 
 def _value_judge(

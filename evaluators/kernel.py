@@ -10,27 +10,25 @@ from evaluators.arena import Arena
 from evaluators.build import BuiltProgram, lint
 from evaluators.calibration import Bench, WorkloadCalibration, calibrate
 from evaluators.cascade import Case, correctness, smoke, timed_rounds
-from evaluators.ceilings import measure_ceilings
 from evaluators.check_set import CheckSet
 from evaluators.checker import Checker
 from evaluators.confidence import least_rounds, ratio_interval
-from evaluators.content import ContentPool
 from evaluators.device import DeviceLock
 from evaluators.duel import failed_duel, run_duel
 from evaluators.evaluation import Duel, Environment, Evaluation, Interval, Stage, Status
 from evaluators.failure import CHALLENGER, OCCUPANT, CandidateFailure
-from evaluators.plan import layout_of, round_plan
+from evaluators.plan import layout_of
+from evaluators.platform import Platform
 from evaluators.report import Subject, failed_evaluation, passed_evaluation
 from evaluators.rounds import PairedTimes
 from evaluators.scoring import ALPHA, combined_log_ratios, normalised_weights, relative_half_width
 from evaluators.task import Language, Workload
 from evaluators.trail import Trail
-from evaluators.zygote.client import Zygote
 
 FIRST_LOOK = least_rounds(ALPHA)
 LOOK_EVERY = 5
 MOST_ROUNDS = 25
-GOOD_HALF_WIDTH = 0.03
+GOOD_HALF_WIDTH = 0.05
 """A score's interval at most this wide, relative, is good enough to stop."""
 CONTENDER_SHARE = 0.95
 """A candidate whose interval lies below this share of the best score seen gets no more than the first rounds."""
@@ -42,17 +40,14 @@ SUSPICIOUS_SPEEDUP = 2.0
 
 
 class KernelJudge:
-    """Judges the candidates of one time-scored task on one CPU."""
+    """Judges the candidates of one time-scored task on one device."""
 
-    def __init__(
-        self, bench: Bench, zygote: Zygote, device: DeviceLock, environment: Environment, cpus: frozenset[int]
-    ) -> None:
+    def __init__(self, bench: Bench, platform: Platform, device: DeviceLock, environment: Environment) -> None:
         self._bench = bench
         self._task = bench.task
-        self._zygote = zygote
+        self._platform = platform
         self._device = device
         self._environment = environment
-        self._cpus = cpus
         self._seed = (self._task.folder / self._task.seed_program).read_text()
         self._weights = normalised_weights(self._task.search_workloads())
         self._arena = self._make_arena(self._task.search_workloads(), also=self._edge())
@@ -63,7 +58,7 @@ class KernelJudge:
     def calibrate(self) -> None:
         """Measure the baselines on the search workloads. Raises ``TaskError`` where one fails."""
         with self._device.held():
-            self._bench.checks.make((*self._edge(), *self._task.search_workloads()), len(self._cpus))
+            self._bench.checks.make((*self._edge(), *self._task.search_workloads()), self._platform.workers)
             for workload in self._task.search_workloads():
                 self.calibrations[workload.name] = calibrate(self._bench, self._arena, workload, self._task.languages)
 
@@ -228,7 +223,7 @@ class KernelJudge:
                 calibration = calibrate(bench, arena, workload, self._task.languages, rough=True)
                 self._heldout_calibrations[workload.name] = calibration
             else:
-                calibration = replace(known, content=ContentPool(bench.reference, workload, arena.rng))
+                calibration = replace(known, content=arena.content(bench.reference, workload))
             with self._case(arena, case.program, case.trail) as again:
                 correctness(bench, arena, again, [workload], checks)
                 case.trail.enter(Stage.CONFIRMATION)
@@ -254,9 +249,7 @@ class KernelJudge:
     def _explain(self, trail: Trail, program: BuiltProgram, doubt: str) -> None:
         """A second process with new keys, whole outputs compared and ceilings measured again must bear the time out."""
         trail.enter(Stage.CONFIRMATION)
-        again = measure_ceilings(
-            self._zygote, self._bench.builds, self._task.threads, self._cpus, self._bench.cache_bytes
-        )
+        again = self._platform.measure_ceilings(self._task)
         self._bench.ceilings = self._bench.ceilings.better_of(again)
         with self._case(self._arena, program, trail) as case:
             trail.enter(Stage.CONFIRMATION)
@@ -281,9 +274,9 @@ class KernelJudge:
         )
 
     def _make_arena(self, workloads: Iterable[Workload], also: Sequence[Workload] = ()) -> Arena:
-        layouts = [round_plan(self._task, w, self._bench.cache_bytes).layout for w in workloads]
+        layouts = [self._platform.plan(self._task, w).layout for w in workloads]
         layouts += [layout_of(self._task, w, 1) for w in also]
-        return Arena(self._zygote, self._task, layouts, self._cpus)
+        return self._platform.arena(self._task, layouts)
 
     def _edge(self) -> tuple[Workload, ...]:
         return tuple(w for w in self._task.workloads if w.split == "edge")

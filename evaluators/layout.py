@@ -49,6 +49,8 @@ class Layout:
     input_stride: int
     output_stride: int
     slots: int
+    sequences: tuple[tuple[int, ...], ...] = ()
+    """Orders of calls that a runner captures in PREPARE, where its device can; a round is one of them."""
 
     @property
     def input_bytes(self) -> int:
@@ -68,7 +70,8 @@ class Layout:
     def from_json(data: dict[str, Any]) -> Layout:
         """The reverse of :meth:`to_json`."""
         places = tuple(ArgPlace(**{**p, "shape": tuple(p["shape"])}) for p in data["places"])
-        return Layout(**{**data, "places": places, "scalars": tuple(data["scalars"])})
+        sequences = tuple(tuple(s) for s in data["sequences"])
+        return Layout(**{**data, "places": places, "scalars": tuple(data["scalars"]), "sequences": sequences})
 
 
 def _aligned(offset: int) -> int:

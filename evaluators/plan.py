@@ -31,6 +31,10 @@ class RoundPlan:
     """K: calls in a round."""
     cold: bool
     """True where a round's buffers exceed ``COLD_FACTOR`` last-level caches."""
+    checked_calls: int = 4
+    """Calls of every round whose outputs are compared with the oracle, drawn after the runner has stopped."""
+    whole_calls: int | None = None
+    """Calls of a round whose outputs are compared whole, where a round is; ``None``: all."""
 
     def shortened(self, call_s: float) -> RoundPlan:
         """The plan for a pair of which one takes ``call_s``: fewer calls where all of them would take too long.

@@ -22,9 +22,8 @@ from evaluators.surprise import Surprise
 
 RESOLUTION = 0.05
 """A call is never taken to be shorter than this share of the empty call: below lies only noise of the subtraction."""
-CHECKED_CALLS, MOST_CHECKED_CALLS = 4, 16
-"""Calls of every round whose outputs are compared with the oracle, drawn after the runner has stopped: the first
-number, and where comparing is cheap as many more as the budget lasts for."""
+MOST_CHECKED_CALLS = 16
+"""Where comparing is cheap, as many more calls than the plan asks for are compared as the budget lasts for."""
 CHECKING_BUDGET_S = 0.004
 
 
@@ -58,6 +57,8 @@ class PairedTimes:
 
 def draw_slots(plan: RoundPlan, rng: np.random.Generator) -> list[int]:
     """The slots of one round's calls, in calling order."""
+    if plan.layout.sequences:
+        return list(plan.layout.sequences[int(rng.integers(len(plan.layout.sequences)))])
     return [int(s) for s in rng.permutation(plan.layout.slots)[: plan.calls]]
 
 
@@ -127,9 +128,10 @@ def _check(
         checker.check_surprise(session, plan.workload, surprise, surprise.content)
     ordinary = [slot for slot in time.slots if surprise is None or slot not in surprise.slots]
     suspects = session.guard.unwritten_among(ordinary)
+    least = len(suspects) + ((plan.whole_calls or len(ordinary)) if whole else plan.checked_calls)
     deadline = monotonic() + CHECKING_BUDGET_S
     for checked, slot in enumerate([*suspects, *(int(slot) for slot in rng.permutation(ordinary))]):
-        if not whole and (checked >= MOST_CHECKED_CALLS or (checked >= CHECKED_CALLS and monotonic() > deadline)):
+        if checked >= least and (whole or checked >= MOST_CHECKED_CALLS or monotonic() > deadline):
             break
         given = _given(session, slot, before)
         checker.check(session, slot, plan.workload, checker.ordinary_family, inputs=given, whole=whole)

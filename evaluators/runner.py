@@ -6,22 +6,13 @@ that is a chance to send other frames, and the judge knows what each must be.
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import json
-import linecache
 import mmap
-import os
-import random
 import socket
-import sys
 import traceback
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from types import ModuleType
+from collections.abc import Mapping
 from typing import Any
-
-import numpy as np
 
 from evaluators.blas import set_threads
 from evaluators.channel import (
@@ -34,103 +25,11 @@ from evaluators.channel import (
     receive,
 )
 from evaluators.layout import Layout, slot_views
+from evaluators.programs import Admitted, Call, Program, load_program
 from evaluators.status import Status
 
 MESSAGE_CAP = 4000
 _MADV_POPULATE_READ, _MADV_POPULATE_WRITE = 22, 23  # <linux/mman.h>
-Call = Callable[[], None]
-
-
-class Admitted(Exception):
-    """A failure this runner says of itself."""
-
-    def __init__(self, status: Status, message: str) -> None:
-        super().__init__(message)
-        self.status = status
-
-
-@dataclass(frozen=True)
-class Slots:
-    """What PREPARE made: one ready-to-run call for each slot."""
-
-    calls: list[Call]
-
-
-class CppProgram:
-    """A shared object with a C entry."""
-
-    def __init__(self, payload: Mapping[str, Any]) -> None:
-        try:
-            library = ctypes.CDLL(payload["artifact"], mode=os.RTLD_NOW | os.RTLD_LOCAL)
-        except OSError as error:
-            raise Admitted(Status.BUILD_ERROR, f"cannot load: {error}") from None
-        try:
-            self._entry = library[payload["entry"]]
-        except AttributeError:
-            raise Admitted(
-                Status.BUILD_ERROR, f'no function extern "C" {payload["entry"]} in the shared object'
-            ) from None
-        self._entry.restype = None
-
-    def bind(self, arrays: list[np.ndarray], writable: list[bool], scalars: tuple[int, ...]) -> Call:
-        """A call over fixed buffers."""
-        del writable
-        pointers = [ctypes.c_void_p(a.ctypes.data) for a in arrays]
-        args = (*pointers, *(ctypes.c_int64(s) for s in scalars))
-        entry = self._entry
-        return lambda: entry(*args)
-
-
-class PythonProgram:
-    """A Python function that fills its outputs in place or returns them."""
-
-    def __init__(self, payload: Mapping[str, Any]) -> None:
-        source, entry = payload["source"], payload["entry"]
-        linecache.cache["candidate.py"] = (len(source), None, source.splitlines(keepends=True), "candidate.py")
-        try:
-            code = compile(source, "candidate.py", "exec", dont_inherit=True)
-        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-            raise Admitted(Status.BUILD_ERROR, "".join(traceback.format_exception_only(error))) from None
-        _seed_global_generators()
-        module = ModuleType("candidate")
-        module.__dict__["__file__"] = "candidate.py"
-        exec(code, module.__dict__)
-        function = getattr(module, entry, None)
-        if not callable(function):
-            raise Admitted(Status.BUILD_ERROR, f"no function {entry} in the source")
-        self._entry = function
-
-    def bind(self, arrays: list[np.ndarray], writable: list[bool], scalars: tuple[int, ...]) -> Call:
-        """A call over fixed buffers; what it returns is copied into the outputs after a check of shape and dtype."""
-        outputs = [a for a, w in zip(arrays, writable, strict=True) if w]
-        args = (*arrays, *scalars)
-        entry = self._entry
-
-        def call() -> None:
-            returned = entry(*args)
-            if returned is not None:
-                _store(returned, outputs)
-
-        return call
-
-
-def _store(returned: object, outputs: list[np.ndarray]) -> None:
-    values = returned if isinstance(returned, tuple) else (returned,)
-    if len(values) != len(outputs):
-        raise Admitted(Status.WRONG_SHAPE, f"returned {len(values)} outputs, the task has {len(outputs)}")
-    for value, output in zip(values, outputs, strict=True):
-        array = np.asarray(value)
-        if array.shape != output.shape:
-            raise Admitted(Status.WRONG_SHAPE, f"returned shape {array.shape}, the task wants {output.shape}")
-        if array.dtype != output.dtype:
-            raise Admitted(Status.WRONG_DTYPE, f"returned dtype {array.dtype}, the task wants {output.dtype}")
-        output[...] = array
-
-
-PROGRAMS: dict[str, Callable[[Mapping[str, Any]], CppProgram | PythonProgram]] = {
-    "cpp": CppProgram,
-    "python": PythonProgram,
-}
 
 
 def _admission(error: BaseException) -> Admitted:
@@ -152,7 +51,7 @@ class Runner:
         self._output_map = mmap.mmap(fds["outputs"], 0)
         self._inputs = memoryview(self._input_map)
         self._outputs = memoryview(self._output_map)
-        self._program: CppProgram | PythonProgram | None = None
+        self._program: Program | None = None
         self._calls: list[Call] = []
 
     def serve(self) -> None:
@@ -180,7 +79,7 @@ class Runner:
             self._prepare(Layout.from_json(json.loads(frame.body)))
             return Kind.PREPARED
         if frame.kind is Kind.IMPORT:
-            self._program = PROGRAMS[self._payload["language"]](self._payload)
+            self._program = load_program(self._payload)
             return Kind.READY
         raise Admitted(Status.RUNTIME_ERROR, f"unexpected request {frame.kind}")
 
@@ -194,14 +93,6 @@ class Runner:
         for slot in range(layout.slots):
             arrays = slot_views(layout, self._inputs, self._outputs, slot)
             self._calls.append(self._program.bind(arrays, writable, layout.scalars))
-
-
-def _seed_global_generators() -> None:
-    """A program that draws without a seed of its own gives the same answer every time."""
-    random.seed(0)
-    numpy_random = sys.modules.get("numpy.random")  # there where the task grants NumPy: the zygote has loaded it
-    if numpy_random is not None:
-        numpy_random.seed(0)
 
 
 def _populate(mapping: mmap.mmap, advice: int, size: int) -> None:

@@ -230,7 +230,18 @@ class Session:
             [np.empty(0, np.intp), *(self._peek_places(int(s), ("inout",)) for s in self._idle(slots))]
         )
 
-    def _ask(self, ask: Kind, expect: Kind, deadline_s: float, phase: str, body: bytes = b"", *, slot: int = 0) -> None:
+    def _ask(
+        self,
+        ask: Kind,
+        expect: Kind,
+        deadline_s: float,
+        phase: str,
+        body: bytes = b"",
+        *,
+        slot: int = 0,
+        also: tuple[int, ...] = (),
+    ) -> int:
+        """Send a request and wait for its answer; returns the answer's slot: ``slot``, or one of ``also``."""
         nonce = secrets.randbits(64)
         set_receive_deadline(self._channel, deadline_s)
         try:
@@ -240,12 +251,13 @@ class Session:
         except (ChannelClosed, DeadlineExceeded, ProtocolViolation) as error:
             self._no_answer(error, phase, deadline_s)
         self._admitted(frame, nonce, slot, phase)
-        if frame != Frame(expect, slot, nonce):
+        if frame not in [Frame(expect, answer, nonce) for answer in (slot, *also)]:
             raise CandidateFailure(Status.CHEATING, f"a frame that is no answer during {phase}")
         try:
             assert_quiet(self._channel)
         except (ChannelClosed, ProtocolViolation) as error:
             self._no_answer(error, phase, deadline_s)
+        return frame.slot
 
     def _assert_quiet(self) -> None:
         try:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
-from evaluators.task import Arg
+if TYPE_CHECKING:
+    from evaluators.task import Arg
 
 _MAX_LENGTH = 200
 

@@ -11,7 +11,7 @@ from evaluators.evaluation import Frozen
 
 DType = Literal["fp64", "fp32", "fp16", "bf16", "fp8_e4m3", "fp8_e5m2", "i64", "i32", "i16", "i8", "u8", "u16", "bool"]
 Role = Literal["in", "out", "inout"]
-Language = Literal["cpp", "python", "triton", "cuda"]
+Language = Literal["cpp", "python", "triton", "cuda", "torch"]
 
 
 class Arg(Frozen):

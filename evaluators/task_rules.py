@@ -13,7 +13,7 @@ from evaluators.shapes import ShapeError, axis_names, evaluate_shape
 from evaluators.task import Language, Task
 from evaluators.task_hash import REFERENCE_FILE
 
-SUFFIXES: dict[str, tuple[Language, ...]] = {".cpp": ("cpp",), ".cu": ("cuda",), ".py": ("python", "triton")}
+SUFFIXES: dict[str, tuple[Language, ...]] = {".cpp": ("cpp",), ".cu": ("cuda",), ".py": ("python", "triton", "torch")}
 """Which languages a source file of this suffix may be written in."""
 
 _EVALUATOR = re.compile(r"[\w./-]+:[A-Za-z_]\w*")

@@ -35,7 +35,7 @@ DOOR = {
 """Modules of the judge that the search may import."""
 
 FRAMEWORKS = {"torch", "triton"}
-RUNNER_SIDE = {"runner", "builder", "zygote", "languages"}
+RUNNER_SIDE = {"runner", "builder", "zygote", "programs", "builders"}
 """Modules of the judge that run in a runner, a builder or their zygote: the only ones that may import torch."""
 
 

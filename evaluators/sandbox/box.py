@@ -9,9 +9,9 @@ from pathlib import Path
 
 from evaluators.sandbox import identity, kernel
 from evaluators.sandbox.cgroups import ChildGroup
-from evaluators.sandbox.landlock import Landlock
+from evaluators.sandbox.landlock import READ, Access, Landlock, open_rule
 from evaluators.sandbox.limits import ChildLimits, Role, apply_limits
-from evaluators.sandbox.mounts import narrow_scratch
+from evaluators.sandbox.mounts import PROCESSES, narrow_scratch, show_own_processes
 from evaluators.sandbox.report import LayerName
 from evaluators.sandbox.seccomp import Program
 from evaluators.sandbox.states import LayerError
@@ -29,6 +29,7 @@ class BoxRequest:
     writable: tuple[Path, ...] = ()
     packages: tuple[str, ...] = ()
     cpus: tuple[int, ...] | None = None
+    gpu: bool = False
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,8 @@ class Box:
             step = LayerName.MOUNT_NAMESPACE
             if self.own_mounts:
                 narrow_scratch(self.scratch, self.request.writable, self.request.readable)
+                if self.request.gpu:
+                    show_own_processes()
             step = LayerName.RESOURCE_LIMITS
             apply_limits(self.limits)
             step = LayerName.OTHER_USER
@@ -96,6 +99,8 @@ class Box:
             identity.disarm()
             step = LayerName.LANDLOCK
             if self.ruleset is not None:
+                if self.request.gpu:
+                    self._allow_own_processes(self.ruleset)
                 self.ruleset.landlock.restrict(self.ruleset.fd)
             close_all_but(keep)
             step = LayerName.SECCOMP
@@ -103,6 +108,12 @@ class Box:
                 self.program().install()
         except OSError as error:
             raise LayerError(step, str(error.strerror or error)) from error
+
+    def _allow_own_processes(self, ruleset: Ruleset) -> None:
+        """The driver reads what the kernel says of it and names its threads: its own ``/proc`` was not there before."""
+        rule = open_rule(Path(PROCESSES), READ | Access.WRITE_FILE | Access.TRUNCATE)
+        ruleset.landlock.add(ruleset.fd, rule)
+        os.close(rule.fd)
 
 
 def close_all_but(keep: Iterable[int]) -> None:

@@ -51,6 +51,7 @@ LIST = Access.READ_DIR
 READ = Access.READ_FILE | Access.READ_DIR
 RUN = READ | Access.EXECUTE
 DEVICE = Access.READ_FILE | Access.WRITE_FILE
+GPU = DEVICE | Access.IOCTL_DEV
 CHANGE = (
     RUN
     | Access.WRITE_FILE
@@ -116,12 +117,16 @@ class Landlock:
         fd = kernel.call("landlock_create_ruleset", self._attributes, len(self._attributes), 0)
         try:
             for rule in rules:
-                beneath = struct.pack("=Qi", int(rule.access) & self._handled, rule.fd)
-                kernel.call("landlock_add_rule", fd, _RULE_PATH_BENEATH, beneath, 0)
+                self.add(fd, rule)
         except BaseException:
             os.close(fd)
             raise
         return fd
+
+    def add(self, ruleset: int, rule: Rule) -> None:
+        """Allow one thing more."""
+        beneath = struct.pack("=Qi", int(rule.access) & self._handled, rule.fd)
+        kernel.call("landlock_add_rule", ruleset, _RULE_PATH_BENEATH, beneath, 0)
 
     def restrict(self, ruleset: int) -> None:
         """Bind this thread, and all it starts, to the ruleset for good. Needs no_new_privs."""

@@ -52,11 +52,14 @@ class Footprint:
         return cls(pages[0] * resource.getpagesize(), pages[5] * resource.getpagesize())
 
 
-def limit_table(role: Role, limits: ChildLimits, base: Footprint, threads: int) -> list[tuple[int, int]]:
+def limit_table(
+    role: Role, limits: ChildLimits, base: Footprint, threads: int, *, gpu: bool = False
+) -> list[tuple[int, int]]:
     """The kernel's limits for one child: which, and how much. Never more than this process may itself have.
 
     Private memory is what ``RLIMIT_DATA`` counts; ``RLIMIT_AS`` also bounds shared mappings, with room for the arenas
-    that malloc reserves for each of ``threads``.
+    that malloc reserves for each of ``threads``. A GPU's driver reserves address space by the terabyte: with ``gpu``
+    the control group alone bounds memory.
     """
     stacks = threads * _STACK_BYTES
     wanted = {
@@ -73,6 +76,9 @@ def limit_table(role: Role, limits: ChildLimits, base: Footprint, threads: int) 
         resource.RLIMIT_NICE: 0,
         resource.RLIMIT_RTPRIO: 0,
     }
+    if gpu:
+        del wanted[resource.RLIMIT_DATA], wanted[resource.RLIMIT_AS]
+        wanted[resource.RLIMIT_NOFILE] = _DESCRIPTORS["builder"]
     most = {kind: resource.getrlimit(kind)[1] for kind in wanted}
     return [(k, v if most[k] == resource.RLIM_INFINITY else min(v, most[k])) for k, v in wanted.items()]
 

@@ -12,6 +12,8 @@ from evaluators.sandbox.view import View
 _STAGING = "/proc"
 """The new root is put together on top of this folder: it exists everywhere and nothing shown lies below it."""
 _OLD_ROOT = "/.old"
+PROCESSES = "/proc"
+"""Where a GPU's driver looks for its own process."""
 _READ_ONLY = kernel.MOUNT_ATTR_RDONLY | kernel.MOUNT_ATTR_NOSUID | kernel.MOUNT_ATTR_NODEV
 _SCRATCH = kernel.MOUNT_ATTR_NOSUID | kernel.MOUNT_ATTR_NODEV
 _TMPFS_OPTIONS = "mode=0755,size=1m"
@@ -61,6 +63,15 @@ def narrow_scratch(scratch: Path, writable: Iterable[Path], readable: Iterable[P
         os.close(fd)
 
 
+def show_own_processes() -> None:
+    """In a mount namespace and a pid namespace of this process's own, show it the kernel's view of itself.
+
+    Raises:
+        OSError: the kernel refused.
+    """
+    kernel.mount("proc", PROCESSES, "proc", kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC)
+
+
 def _fill(view: View, scratch: Path) -> None:
     for path in view.binds:
         _bind(path, _READ_ONLY)
@@ -68,8 +79,12 @@ def _fill(view: View, scratch: Path) -> None:
         _hide(path)
     for path in view.links:
         os.symlink(os.readlink(path), _STAGING + str(path))
-    for path in view.devices:
+    for path in (*view.devices, *view.gpu_devices):
         _bind(path, kernel.MOUNT_ATTR_NOSUID)
+    for path in view.gpu_files:
+        _bind(path, _READ_ONLY)
+    if view.gpu_devices:
+        os.mkdir(_STAGING + PROCESSES)
     _bind(scratch, _SCRATCH)
 
 

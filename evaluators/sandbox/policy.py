@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -40,11 +40,15 @@ class Policy:
         self.states = states
         self.host = host
         self._base_rules: dict[Role, list[Rule]] = {}
-        self._package_rules: dict[tuple[str, ...], list[Rule]] = {}
+        self._package_rules: dict[tuple[Role, tuple[str, ...]], list[Rule]] = {}
         self._rulesets: dict[tuple[Role, tuple[str, ...]], Ruleset] = {}
-        self._init_programs: dict[Role, Program] = {}
+        self._init_programs: dict[tuple[Role, bool], Program] = {}
         if states.active(LayerName.SECCOMP):
-            self._init_programs = {role: Program(seccomp.instructions(role, own_pid=1)) for role in get_args(Role)}
+            self._init_programs = {
+                (role, gpu): Program(seccomp.instructions(role, own_pid=1, gpu=gpu))
+                for role in get_args(Role)
+                for gpu in ((False, True) if host.view.gpu_devices else (False,))
+            }
 
     def box(self, request: BoxRequest) -> Box:
         """Prepare a child's box, before it is forked.
@@ -71,19 +75,24 @@ class Policy:
             request=request,
             scratch=self.host.scratch,
             limits=self._limits(request),
-            own_mounts=request.role == "builder" and self.states.active(LayerName.MOUNT_NAMESPACE),
+            own_mounts=(request.role == "builder" or request.gpu) and self.states.active(LayerName.MOUNT_NAMESPACE),
             own_user_namespace=user is None and self.states.active(LayerName.USER_NAMESPACE),
             user=user,
             ruleset=ruleset,
-            program=partial(self._program, request.role) if self.states.active(LayerName.SECCOMP) else None,
+            program=self._chooser(request),
             group=group,
         )
+
+    def _chooser(self, request: BoxRequest) -> Callable[[], Program] | None:
+        if not self.states.active(LayerName.SECCOMP):
+            return None
+        return partial(self._program, request.role, request.gpu)
 
     def _limits(self, request: BoxRequest) -> list[tuple[int, int]]:
         if not self.states.active(LayerName.RESOURCE_LIMITS):
             return []
         threads = len(request.cpus or os.sched_getaffinity(0))
-        return limit_table(request.role, request.limits, self.host.footprint, threads)
+        return limit_table(request.role, request.limits, self.host.footprint, threads, gpu=request.gpu)
 
     def _group(self, request: BoxRequest) -> ChildGroup | None:
         if not self.host.parents:
@@ -107,14 +116,17 @@ class Policy:
         if lock is None:
             return None
         key = (request.role, request.packages)
-        rules = [*self._base(request.role), *self._packages(request.packages)]
-        if not request.readable and not request.writable:
+        rules = [*self._base(request.role), *self._packages(request.role, request.packages)]
+        if not request.readable and not request.writable and not request.gpu:
             if key not in self._rulesets:
                 self._rulesets[key] = Ruleset(lock, lock.ruleset(rules), shared=True)
             return self._rulesets[key]
         read = landlock.RUN if request.role == "builder" else landlock.READ
         own = [open_rule(path, read) for path in request.readable]
         own += [open_rule(path, landlock.CHANGE) for path in request.writable]
+        if request.gpu:
+            own += [open_rule(path, landlock.GPU) for path in self.host.view.gpu_devices]
+            own += [open_rule(path, landlock.READ) for path in self.host.view.gpu_files]
         try:
             return Ruleset(lock, lock.ruleset([*rules, *own]), shared=False)
         finally:
@@ -135,18 +147,20 @@ class Policy:
             self._base_rules[role] = rules
         return self._base_rules[role]
 
-    def _packages(self, names: tuple[str, ...]) -> list[Rule]:
-        if names not in self._package_rules:
+    def _packages(self, role: Role, names: tuple[str, ...]) -> list[Rule]:
+        key = (role, names)
+        if key not in self._package_rules:
             paths = [path for name in names for path in package_paths(self.host.view.packages, name)]
-            self._package_rules[names] = _rules(paths, landlock.READ)
-        return self._package_rules[names]
+            # Some packages bring compilers: a builder may run them.
+            self._package_rules[key] = _rules(paths, landlock.RUN if role == "builder" else landlock.READ)
+        return self._package_rules[key]
 
-    def _program(self, role: Role) -> Program:
+    def _program(self, role: Role, gpu: bool) -> Program:
         """The filter for the process that asks. Most are an init, which sees itself as 1: theirs is made beforehand."""
         pid = os.getpid()
         if pid == 1:
-            return self._init_programs[role]
-        return Program(seccomp.instructions(role, pid))
+            return self._init_programs[role, gpu]
+        return Program(seccomp.instructions(role, pid, gpu=gpu))
 
 
 def _rules(paths: Iterable[Path], access: Access) -> list[Rule]:

@@ -62,6 +62,14 @@ _COMMON = """
 _CHANNEL = "recvfrom recvmsg shutdown getsockopt setsockopt getsockname getpeername"
 """On sockets the judge passed: no call that makes, connects or names one. ``sendto`` only without an address."""
 
+_GPU = "memfd_create get_mempolicy set_mempolicy mbind ftruncate sched_setaffinity bind listen accept accept4 unlink"
+"""What CUDA calls besides. It refuses to start unless it may listen on a unix socket: nobody can connect to one, since
+``connect`` is not allowed, and no file system here takes one."""
+_UNIX_SOCKETS = 1
+_DRIVER_REQUESTS = ([Match(1, 0x4600, 0xFF00)], [Match(1, 0, 0xFFFF_FF00)])
+"""Control requests of type 'F' (the NVIDIA driver's), and small bare numbers (its unified memory's)."""
+_UVM_REQUESTS = (0x3000_0001, 0x3000_0002)
+
 _BUILDING = """
     fork vfork execve execveat wait4 waitid kill tkill tgkill setpgid setsid umask
     creat rename renameat renameat2 unlink unlinkat mkdir mkdirat rmdir link linkat symlink symlinkat mknod mknodat
@@ -72,13 +80,14 @@ _BUILDING = """
 """Changing user among its own gains a process without capabilities nothing; GNU make does it before each command."""
 
 
-def instructions(role: Role, own_pid: int, machine: str | None = None) -> bytes:
+def instructions(role: Role, own_pid: int, machine: str | None = None, *, gpu: bool = False) -> bytes:
     """The filter of a role.
 
     Args:
         role: what the process is.
         own_pid: its number as it sees itself: the only process a runner may signal, and whose limits anyone may set.
         machine: as ``platform.machine()`` says; this one by default.
+        gpu: whether it talks to an NVIDIA driver.
     """
     machine = machine or platform.machine()
     table = syscalls.numbers(machine)
@@ -87,6 +96,11 @@ def instructions(role: Role, own_pid: int, machine: str | None = None) -> bytes:
     if role == "builder":
         decisions |= dict.fromkeys(_BUILDING.split(), ALLOW)
         decisions["clone"] = _when([Match(0, 0, _NAMESPACE_FLAGS)])
+    if gpu:
+        decisions |= dict.fromkeys(_GPU.split(), ALLOW)
+        decisions["socket"] = _when([Match(0, _UNIX_SOCKETS)])
+        requests = [[Match(1, request)] for request in (*_IOCTL_ALLOWED, *_UVM_REQUESTS)]
+        decisions["ioctl"] = _when(*requests, *_DRIVER_REQUESTS, otherwise=refuse(errno.ENOTTY))
     return compile_program(
         _AUDIT_ARCH[machine],
         {table[name]: decision for name, decision in decisions.items() if name in table},

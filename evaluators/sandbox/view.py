@@ -15,6 +15,8 @@ _TOP_LEVEL = ("/bin", "/sbin", "/lib", "/lib32", "/lib64")
 """Links into /usr on most systems, folders of their own on some."""
 _SETTINGS = ("/etc/ld.so.cache", "/etc/alternatives")
 _TOOLCHAINS = ("/opt/cuda*", "/opt/rocm*", "/nix/store", "/gnu/store")
+_GPU_FILES = ("/sys/devices/system", "/sys/module/nvidia", "/sys/module/nvidia_uvm", "/etc/nvidia")
+_GPU_LIBRARIES = ("/usr/local/nvidia", "/usr/local/cuda*/targets", "/usr/share/nvidia")
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/urandom", "/dev/random")
 
 
@@ -35,10 +37,15 @@ class View:
     """What a builder may read and execute besides: compilers, headers."""
     packages: tuple[Path, ...]
     """The site-packages in use. Nobody reads them whole."""
+    gpu_devices: tuple[Path, ...] = ()
+    """Device nodes of the one GPU that children who ask for it may use."""
+    gpu_files: tuple[Path, ...] = ()
+    """What its driver wants to read besides."""
 
 
-def base_view() -> View:
-    """The view for the interpreter that runs this."""
+def base_view(devices: Iterable[Path] = ()) -> View:
+    """The view for the interpreter that runs this, with the device nodes of a GPU."""
+    devices = tuple(devices)
     standard = Path(sysconfig.get_path("stdlib"))
     packages = _unique(sysconfig.get_path(name) for name in ("purelib", "platlib"))
     packages += tuple(Path(p) for p in sys.path if Path(p).name == "dist-packages" and Path(p) not in packages)
@@ -48,7 +55,8 @@ def base_view() -> View:
     settings = _unique(_SETTINGS)
     python = Path(sys.base_prefix, "lib")
     binds = _outermost((Path("/usr"), *folders, *settings, *toolchains, python, standard, *packages))
-    libraries = _outermost((*_unique(_LIBRARIES), *folders, python, *_unique(("/etc/ld.so.cache",))))
+    drivers = [match for pattern in _GPU_LIBRARIES if devices for match in sorted(glob(pattern))]
+    libraries = _outermost((*_unique(_LIBRARIES), *folders, python, *_unique(("/etc/ld.so.cache", *drivers))))
     return View(
         binds=binds,
         links=tuple(path for path in top_level if path.is_symlink()),
@@ -57,6 +65,8 @@ def base_view() -> View:
         libraries=libraries,
         tools=_outermost((Path("/usr"), *folders, *settings, *toolchains)),
         packages=packages,
+        gpu_devices=devices,
+        gpu_files=tuple(p for p in _unique(_GPU_FILES) if devices),
     )
 
 

@@ -59,6 +59,7 @@ class Zygote:
         scratch: Path,
         preload: tuple[str, ...] = ("numpy",),
         without: frozenset[LayerName] = frozenset(),
+        devices: tuple[Path, ...] = (),
     ) -> None:
         """Start the process and wait until it is ready to fork.
 
@@ -68,6 +69,7 @@ class Zygote:
                 of the judge's files. As root it is made passable (not listable) for the children's group.
             preload: modules that the zygote imports: what runners need, and the module of every ``entry``.
             without: layers to leave out, as on a host that does not have them.
+            devices: the device nodes of a GPU, for children whose request says ``gpu``.
 
         Raises:
             SandboxError: the sandbox is below the minimum here.
@@ -81,6 +83,7 @@ class Zygote:
         self._lost: str | None = None
         self._sock, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         config = {"scratch": str(scratch.resolve()), "preload": list(preload), "without": sorted(without)}
+        config["devices"] = [str(path) for path in devices]
         greeting: queue.SimpleQueue[SandboxReport | JudgeError] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._serve, args=(theirs, config, greeting), name="zygote", daemon=True)
         self._thread.start()
@@ -262,6 +265,7 @@ def _message(number: int, request: SpawnRequest) -> dict[str, Any]:
         "cpus": None if request.cpus is None else sorted(request.cpus),
         "environment": dict(request.environment),
         "python_packages": list(request.python_packages),
+        "gpu": request.gpu,
     }
 
 

@@ -33,9 +33,12 @@ class GrantedPackages(MetaPathFinder):
 
 
 def preload(modules: Sequence[str]) -> None:
-    """Import what every child will find in memory."""
+    """Import what every child will find in memory; ``module:function`` also calls the function, once."""
     for name in modules:
-        importlib.import_module(name)
+        path, _, function = name.partition(":")
+        module = importlib.import_module(path)
+        if function:
+            getattr(module, function)()
 
 
 def keep_standard_library(packages: Sequence[Path]) -> None:

@@ -215,6 +215,7 @@ def _box_request(message: dict[str, Any]) -> BoxRequest:
         readable=tuple(Path(path) for path in message["readable"]),
         writable=tuple(Path(path) for path in message["writable"]),
         packages=tuple(message["python_packages"]),
+        gpu=message["gpu"],
         cpus=None if cpus is None else tuple(cpus),
     )
 

@@ -37,7 +37,9 @@ class Inherited:
     parents: tuple[Parent, ...]
 
 
-def prepare(states: LayerStates, inherited: Inherited, scratch: Path, modules: Sequence[str]) -> Policy:
+def prepare(
+    states: LayerStates, inherited: Inherited, scratch: Path, modules: Sequence[str], devices: Sequence[Path] = ()
+) -> Policy:
     """Bring this process to where it can fork children at once; it has one thread and holds no secret.
 
     Raises:
@@ -45,7 +47,7 @@ def prepare(states: LayerStates, inherited: Inherited, scratch: Path, modules: S
     """
     preload(modules)
     _become_ordinary()
-    view = base_view()
+    view = base_view(devices)
     footprint = Footprint.of_this_process()
     keep_standard_library(view.packages)
     _change_root(states, view, scratch)

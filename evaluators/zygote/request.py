@@ -33,6 +33,9 @@ class SpawnRequest:
     """The processors it is bound to, for good; ``None``: all of the judge's."""
     environment: Mapping[str, str] = field(default_factory=dict)
     """Added to the base: PATH, LANG, HOME and, with a writable folder, TMPDIR."""
+    gpu: bool = False
+    """Whether it may use the GPU whose device nodes the zygote was given, and see a ``/proc`` of its own, which the
+    driver wants."""
     python_packages: tuple[str, ...] = ()
     """Importable beside the standard library: top-level names in site-packages."""
 

@@ -50,7 +50,8 @@ def main(fd: int) -> None:
 
 def _serve(sock: socket.socket, config: dict[str, Any], states: LayerStates, inherited: Inherited) -> None:
     kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
-    policy = prepare(states, inherited, Path(config["scratch"]), config["preload"])
+    devices = [Path(name) for name in config["devices"]]
+    policy = prepare(states, inherited, Path(config["scratch"]), config["preload"], devices)
     nursery = Nursery(sock, policy, tuple(config["preload"]))
     nursery.rehearse()
     send_message(sock, {"kind": "ready", "layers": states.report().to_json()})

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluators.build import ARTIFACT_CAP, read_report, take_file
-from evaluators.builder import instruction_mix
+from evaluators.builders.cpp import instruction_mix
 from evaluators.evaluation import Status
 from evaluators.failure import CandidateFailure
 

@@ -53,7 +53,9 @@ def test_zeros_denormals_inf_and_nan_stay_what_they_are(dtype):
     rotate(base, target, rng, dtype)
     before, after = (decode(a, dtype).astype(np.float64) for a in (base, target))
     for kind in (np.isnan, np.isinf, lambda a: a == 0):
-        assert set(np.unique(after[kind(after)].view(np.uint64))) <= set(np.unique(before[kind(before)].view(np.uint64)))
+        assert set(np.unique(after[kind(after)].view(np.uint64))) <= set(
+            np.unique(before[kind(before)].view(np.uint64))
+        )
     assert abs(np.isfinite(after).mean() - np.isfinite(before).mean()) < 0.05
 
 

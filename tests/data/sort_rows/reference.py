@@ -23,7 +23,9 @@ def oracle(inputs, rows=None):
 
 
 def honest_variants(inputs, rows=None):
-    return {"stable": {"keys": np.sort(inputs["keys"] if rows is None else inputs["keys"][rows], axis=1, kind="stable")}}
+    return {
+        "stable": {"keys": np.sort(inputs["keys"] if rows is None else inputs["keys"][rows], axis=1, kind="stable")}
+    }
 
 
 def traffic_bytes(axes):

@@ -1,0 +1,190 @@
+"""Inputs in device memory and the runners that live on them: as :class:`evaluators.arena.Arena`."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from evaluators import channel
+from evaluators.arena import Arena
+from evaluators.build import BuiltProgram
+from evaluators.builders.triton import installed
+from evaluators.cuda.content import DeviceContent
+from evaluators.cuda.device import DeviceBuffer, Gpu, Scratch
+from evaluators.cuda.plan import device_plan
+from evaluators.cuda.session import CudaSession, InputSeal
+from evaluators.dtypes import Array
+from evaluators.layout import Layout
+from evaluators.plan import RoundPlan
+from evaluators.reference import Reference
+from evaluators.scratch import fresh_folder
+from evaluators.session import Session
+from evaluators.task import Task, Workload
+from evaluators.zygote.client import ChildLimits, SpawnRequest, Zygote
+
+CPU_SECONDS = 900.0
+TRUSTED_PROCESSES = 256
+WORKSHOP_FILE_BYTES = 256 << 20
+ENVIRONMENT = {"CUDA_CACHE_DISABLE": "1", "CUDA_MODULE_LOADING": "LAZY", "OMP_NUM_THREADS": "1", "USER": "runner"}
+CANDIDATE_PACKAGES = ("torch", "triton", "numpy", "nvidia")
+TRUSTED_PACKAGES = (
+    *CANDIDATE_PACKAGES,
+    *("torchgen", "functorch", "sympy", "mpmath", "networkx", "jinja2", "markupsafe", "filelock", "fsspec"),
+    *("typing_extensions", "packaging", "setuptools", "yaml", "attr", "attrs", "psutil"),
+)
+"""A baseline of the task's own may also compile: what torch.compile imports."""
+
+
+class CudaArena(Arena):
+    """Shared inputs on one GPU, and sessions on them."""
+
+    def __init__(  # the parent's host buffers and threads are not wanted here
+        self, gpu: Gpu, zygote: Zygote, scratch: Path, task: Task, layouts: Iterable[Layout]
+    ) -> None:
+        layouts = list(layouts)
+        self.task = task
+        self.rng = np.random.default_rng(secrets.randbits(128))
+        self._gpu = gpu
+        self._zygote = zygote
+        self._scratch = scratch
+        self._output_bytes = max(layout.output_bytes for layout in layouts)
+        self._device_inputs = DeviceBuffer(gpu, max(layout.input_bytes for layout in layouts))
+        self._seal = InputSeal(gpu, self._device_inputs)
+        self._sessions = {}
+        self._cached: dict[int, tuple[npt.NDArray[np.generic], Scratch]] = {}
+        self._contents: list[DeviceContent] = []
+
+    @property
+    def input_bytes(self) -> int:
+        """Room for inputs."""
+        return self._device_inputs.size
+
+    def open(self, program: BuiltProgram) -> CudaSession:
+        """A fresh runner that has imported the program, stopped. The caller closes it.
+
+        Raises:
+            CandidateFailure: it could not be imported.
+        """
+        return self._open(program, None)
+
+    def kept(self, name: str, program: BuiltProgram) -> Session:
+        """The live runner kept under a name, started if there is none; the task's own torch programs may compile."""
+        if name not in self._sessions:
+            workshop = fresh_folder(self._scratch) if program.language == "torch" else None
+            self._sessions[name] = self._open(program, workshop)
+        return self._sessions[name]
+
+    def _open(self, program: BuiltProgram, workshop: Path | None) -> CudaSession:
+        with ExitStack() as stack:
+            ours, theirs = channel.pair()
+            stack.callback(ours.close)
+            stack.callback(theirs.close)
+            outputs = DeviceBuffer(self._gpu, self._output_bytes)
+            stack.callback(outputs.close)
+            fds = {"channel": theirs.fileno(), "inputs": self._device_inputs.fd, "outputs": outputs.fd}
+            child = self._zygote.spawn(self._request(program, fds, outputs, workshop))
+            stack.pop_all()
+            theirs.close()
+        session = CudaSession(child, ours, (self._device_inputs, outputs), self._gpu, self._seal)
+        session.store_device = self._store
+        try:
+            session.import_program(self.task.limits.import_s)
+            session.stop()
+        except BaseException:
+            session.close()
+            raise
+        return session
+
+    def fill(  # type: ignore[override]
+        self,
+        session: CudaSession,
+        content: DeviceContent,
+        slots: list[int],
+        instead: Mapping[int, Mapping[str, Array]] | None = None,
+    ) -> None:
+        """Fresh content in every slot, and something else in some (``instead``). Every runner must be stopped."""
+        order = [*sorted(set(range(session.layout.slots)) - set(slots)), *slots]
+        content.fill(session.layout, self._device_inputs, order, self.rng)
+        for slot, arguments in (instead or {}).items():
+            session.store(slot, arguments)
+        self._seal.close_over(session.layout.input_bytes)
+
+    def fill_slots(self, session: CudaSession, content: DeviceContent, slots: list[int]) -> None:  # type: ignore[override]
+        """Fresh content in these slots alone."""
+        content.fill(session.layout, self._device_inputs, slots, self.rng)
+        self._seal.close_over(session.layout.input_bytes)
+
+    def plan(self, workload: Workload, cache_bytes: int, call_s: float | None) -> RoundPlan:
+        """How a workload is timed here."""
+        return device_plan(self.task, workload, cache_bytes, call_s, self.rng)
+
+    def content(self, reference: Reference, workload: Workload) -> DeviceContent:  # type: ignore[override]
+        """What fills a workload's rounds."""
+        made = DeviceContent(self._gpu, reference, workload, self.rng)
+        self._contents.append(made)
+        return made
+
+    def close(self) -> None:
+        """End every kept runner and give the memory back."""
+        for name in list(self._sessions):
+            self.discard(name)
+        for content in self._contents:
+            content.close()
+        for _, copy in self._cached.values():
+            copy.close()
+        self._device_inputs.close()
+
+    def _store(self, address: int, values: npt.NDArray[np.generic]) -> None:
+        """Copy an array into a slot; arrays that are kept in files come again and again, and stay on the device."""
+        if not isinstance(values, np.memmap):
+            self._gpu.upload(address, values)
+            return
+        if id(values) not in self._cached:
+            self._cached[id(values)] = (values, Scratch(self._gpu, values))
+        if values.nbytes:
+            self._gpu.driver.copy(address, self._cached[id(values)][1].address, values.nbytes)
+
+    def _request(
+        self, program: BuiltProgram, fds: dict[str, int], outputs: DeviceBuffer, workshop: Path | None
+    ) -> SpawnRequest:
+        payload: dict[str, object] = {
+            "language": program.language,
+            "entry": self.task.entry,
+            "source": program.source,
+            "bytes": {"inputs": self._device_inputs.size, "outputs": outputs.size},
+        }
+        if program.artifact is not None:
+            payload["artifact"] = str(program.artifact)
+        return SpawnRequest(
+            role="builder" if workshop else "runner",
+            entry="evaluators.cuda.runner:main",
+            payload=payload,
+            fds=fds,
+            readable=(program.artifact,) if program.artifact else (),
+            writable=(workshop,) if workshop else (),
+            limits=ChildLimits(
+                memory_bytes=self.task.limits.memory_bytes,
+                cpu_s=CPU_SECONDS,
+                file_bytes=WORKSHOP_FILE_BYTES if workshop else 0,
+                processes=TRUSTED_PROCESSES if workshop else 0,
+            ),
+            environment={**ENVIRONMENT, **(_caches(workshop) if workshop else {})},
+            python_packages=installed(TRUSTED_PACKAGES if workshop else CANDIDATE_PACKAGES),
+            gpu=True,
+        )
+
+
+def _caches(folder: Path) -> dict[str, str]:
+    """Where torch.compile and Triton put what they make: a baseline of the task's own compiles while it runs."""
+    return {
+        "TRITON_CACHE_DIR": f"{folder}/triton",
+        "TORCHINDUCTOR_CACHE_DIR": f"{folder}/inductor",
+        "TORCHINDUCTOR_COMPILE_THREADS": "1",
+        "TMPDIR": str(folder),
+        "HOME": str(folder),
+    }

@@ -1,0 +1,47 @@
+"""How a workload is timed on a GPU: K calls in one graph, on slots that together exceed the cache."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from evaluators.plan import COLD_FACTOR, RoundPlan, layout_of
+from evaluators.task import Task, Workload
+
+MIN_CALLS, MAX_CALLS = 4, 1024
+ROUND_S = 0.008
+"""A round is as long as this where slots allow it: launch and reply then are less than one part in a hundred."""
+IDLE_SHARE = 8
+"""One slot in so many lies ready and is not called: nobody knows which."""
+SEQUENCES = 2
+SMALL_POOL_BYTES = 1 << 30
+"""Up to this many bytes a round has as many calls as there may be: launch and reply weigh on small kernels most."""
+MAX_POOL_BYTES = 8 << 30
+LARGE_INPUT_BYTES = 32 << 20
+"""Above this the oracle takes so long for one call that a round is checked on one only, drawn afterwards."""
+WHOLE_CALLS = 1
+"""Of a confirmation's whole comparison: the oracle computes on the host, half a second for 100 MB."""
+
+
+def device_plan(
+    task: Task, workload: Workload, cache_bytes: int, call_s: float | None, rng: np.random.Generator
+) -> RoundPlan:
+    """Choose K from the workload's bytes and the strongest baseline's time; draw the orders that are captured.
+
+    A candidate's own pace never enters.
+    """
+    one = layout_of(task, workload, 1)
+    slot_bytes = max(one.input_stride + one.output_stride, 1)
+    wanted = math.ceil(COLD_FACTOR * cache_bytes / slot_bytes)
+    if call_s is not None:
+        wanted = max(wanted, math.ceil(ROUND_S / max(call_s, 1e-6)))
+    wanted = max(wanted, SMALL_POOL_BYTES // slot_bytes)
+    calls = min(max(wanted, MIN_CALLS), MAX_CALLS, max(MAX_POOL_BYTES // slot_bytes, 1))
+    slots = calls + math.ceil(calls / IDLE_SHARE)
+    orders = tuple(tuple(int(s) for s in rng.permutation(slots)[:calls]) for _ in range(SEQUENCES))
+    layout = replace(layout_of(task, workload, slots), sequences=orders)
+    cold = calls * slot_bytes >= COLD_FACTOR * cache_bytes
+    checked = 1 if one.input_stride > LARGE_INPUT_BYTES else 4
+    return RoundPlan(workload, layout, calls, cold, checked, WHOLE_CALLS)

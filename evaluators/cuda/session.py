@@ -1,0 +1,203 @@
+"""The judge's side of one GPU runner: as :class:`evaluators.session.Session`, with buffers in device memory."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import socket
+import struct
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from evaluators.channel import PACKET_CAP, Frame, Kind, encode, send, set_receive_deadline
+from evaluators.cuda.device import DeviceArray, DeviceBuffer, Gpu, Scratch
+from evaluators.cuda.guard import DeviceGuard
+from evaluators.cuda.runner import CAPTURED, EAGER
+from evaluators.dtypes import storage_dtype
+from evaluators.evaluation import Status
+from evaluators.failure import CandidateFailure
+from evaluators.layout import Layout
+from evaluators.session import RoundTime, Session
+from evaluators.zygote.client import Child
+
+LATE_FACTOR, LATE_MS = 3.0, 0.5
+"""Our own check of the inputs taking so many times as long as on an idle device: something else runs there."""
+Store = Callable[[int, npt.NDArray[Any]], None]
+
+
+class InputSeal:
+    """What the inputs of a round held before it: they are shared by the paired runners, and must not change."""
+
+    def __init__(self, gpu: Gpu, inputs: DeviceBuffer) -> None:
+        self._gpu, self._inputs = gpu, inputs
+        self._size = 0
+        self._key = 0
+        self._sum = 0
+        self._idle_ms = 0.0
+
+    def close_over(self, size: int) -> None:
+        """Remember the first ``size`` bytes. Every runner must be stopped."""
+        self._key = secrets.randbits(63)
+        if size != self._size:
+            self._size = size
+            self._idle_ms = min(self._look()[1] for _ in range(3))
+        self._sum, _ = self._look()
+
+    def broken(self) -> tuple[Status, str] | None:
+        """What happened to them, or to the device on which they lie."""
+        if self._size == 0:
+            return None
+        found, took = self._look()
+        if found != self._sum:
+            return Status.CHEATING, "changed its inputs"
+        if took > LATE_FACTOR * self._idle_ms + LATE_MS:
+            return Status.CHEATING, "left work running on the device after its reply"
+        return None
+
+    def _look(self) -> tuple[int, float]:
+        """The inputs' checksum, and how many milliseconds it took."""
+        self._gpu.start_clock()
+        found = self._gpu.checksum(self._inputs.address, self._size, self._key)
+        return found, self._gpu.stop_clock()
+
+
+class CudaSession(Session):
+    """One GPU runner, from import to end."""
+
+    def __init__(
+        self,
+        child: Child,
+        channel: socket.socket,
+        buffers: tuple[DeviceBuffer, DeviceBuffer],
+        gpu: Gpu,
+        seal: InputSeal,
+    ) -> None:
+        super().__init__(child, channel, *buffers)  # type: ignore[arg-type]
+        self._gpu, self._seal = gpu, seal
+        self._device_guard: DeviceGuard | None = None
+        self.captured = False
+        """Whether the prepared workload's rounds are one graph launch; else the program runs call by call."""
+        self.store_device: Store = gpu.upload
+        self._digest_key = secrets.randbits(63)
+
+    @property
+    def guard(self) -> DeviceGuard:  # type: ignore[override]
+        """Poison and guard zones of the prepared workload."""
+        if self._device_guard is None:
+            raise RuntimeError("no workload is prepared")
+        return self._device_guard
+
+    def prepare_running(self, layout: Layout, deadline_s: float) -> None:
+        """PREPARE a workload and leave the runner running."""
+        if layout.output_bytes > self.outputs.size or layout.input_bytes > self.inputs.size:
+            raise ValueError(f"workload {layout.workload} does not fit its buffers")
+        self._layout = layout
+        if self._device_guard is not None:
+            self._device_guard.close()
+        self._device_guard = DeviceGuard(self._gpu, layout, self.outputs, self._rng)  # type: ignore[arg-type]
+        self._device_guard.arm()
+        self._gpu.synchronize()
+        body = json.dumps(layout.to_json(), separators=(",", ":")).encode()
+        answer = self._ask(Kind.PREPARE, Kind.PREPARED, deadline_s, "prepare", body, slot=EAGER, also=(CAPTURED,))
+        self.captured = answer == CAPTURED
+        self._device_guard.poison()
+        self._gpu.synchronize()
+
+    def arguments(self, slot: int) -> dict[str, Any]:
+        """One slot's arguments by name, copied from the device as far as they are looked at."""
+        made = {}
+        for place in self.layout.places:
+            address = self._address(place.writable, slot) + place.offset
+            made[place.name] = DeviceArray(self._gpu, address, storage_dtype(place.dtype), place.shape)
+        return made
+
+    def store(self, slot: int, content: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Write some of a slot's arguments."""
+        for place in self.layout.places:
+            if place.name in content:
+                self.store_device(self._address(place.writable, slot) + place.offset, content[place.name])
+        self._seal.close_over(self.layout.input_bytes)
+
+    def digests(self, slot: int) -> dict[str, object]:
+        """A checksum of every output."""
+        return {
+            p.name: self._gpu.checksum(self._address(True, slot) + p.offset, p.nbytes, self._digest_key)
+            for p in self.layout.places
+            if p.writable
+        }
+
+    def call(self, slot: int, deadline_s: float) -> dict[str, npt.NDArray[Any]]:
+        """One untimed call; returns copies of its outputs."""
+        self.inspect(self.round([slot], deadline_s))
+        arguments = self.arguments(slot)
+        return {p.name: np.asarray(arguments[p.name]) for p in self.layout.places if p.writable}
+
+    def round(self, slots: Sequence[int], call_deadline_s: float) -> RoundTime:
+        """Run the calls of these slots: one launch where they were captured, else one request for all of them."""
+        self._gpu.synchronize()
+        nonce = secrets.randbits(64)
+        sequences = self.layout.sequences
+        if tuple(slots) in sequences:
+            frame = Frame(Kind.REPLAY, sequences.index(tuple(slots)), nonce)
+        else:
+            frame = Frame(Kind.CALL, 0, nonce, body=struct.pack(f"<{len(slots)}I", *slots))
+        packet, answer = encode(frame), encode(Frame(Kind.DONE, frame.slot, nonce))
+        places = np.concatenate([self._peek_places(slot) for slot in slots])
+        set_receive_deadline(self._channel, call_deadline_s)
+        self._assert_quiet()
+        self.resume()
+        start = time.perf_counter_ns()
+        try:
+            send(self._channel, packet)
+            reply = self._channel.recv(PACKET_CAP)
+        except OSError as error:
+            self._no_answer(error, "call", call_deadline_s)
+        total = time.perf_counter_ns() - start
+        if reply != answer:
+            self._wrong_answer(reply, answer)
+        seen = self._bytes_at(places)
+        self.stop()
+        self._assert_quiet()
+        nothing = (np.empty(0, np.intp), np.empty(0, np.uint8))
+        return RoundTime(total, tuple(slots), ((places, seen),), nothing, waited_share=0.0)
+
+    def inspect(self, time: RoundTime) -> None:
+        """Check what the round left: inputs, guard zones, writes after the reply or to slots that were not called."""
+        changed = self._seal.broken()
+        if changed:
+            raise CandidateFailure(*changed)
+        broken = self.guard.broken()
+        if broken:
+            raise CandidateFailure(Status.RUNTIME_ERROR, broken)
+        for places, values in time.peeks:
+            if not np.array_equal(self._bytes_at(places), values):
+                raise CandidateFailure(Status.CHEATING, "an output changed after the reply: late work")
+        idle = np.setdiff1d(np.arange(self.layout.slots), np.asarray(time.slots, dtype=np.intp))
+        if len(idle) and self.guard.touched(idle):
+            raise CandidateFailure(Status.CHEATING, "wrote the output of a slot that was never called")
+        self._drain_log()
+
+    def close(self) -> None:
+        """Kill the runner and give back what the session holds; the driver ends whatever it left running."""
+        super().close()
+        if self._device_guard is not None:
+            self._device_guard.close()
+
+    def _address(self, writable: bool, slot: int) -> int:
+        if writable:
+            return self.outputs.address + slot * self.layout.output_stride  # type: ignore[attr-defined,no-any-return]
+        return self.inputs.address + slot * self.layout.input_stride  # type: ignore[attr-defined,no-any-return]
+
+    def _bytes_at(self, places: npt.NDArray[np.intp]) -> npt.NDArray[np.uint8]:
+        out = np.empty(len(places), np.uint8)
+        index, target = Scratch(self._gpu, places.astype(np.uint64)), Scratch(self._gpu, out)
+        base = self.outputs.address  # type: ignore[attr-defined]
+        self._gpu.launch("gather", len(places), base, index.address, len(places), target.address)
+        self._gpu.download(out, target.address)
+        index.close()
+        target.close()
+        return out

@@ -1,0 +1,48 @@
+"""C++ and CUDA sources as tokens, without layout."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_TOKEN = re.compile(
+    r"""
+    (?![RuUL])[^\W\d]\w*                                            # most names
+  | [(){}\[\];,=*.](?![=*.\d])                                      # most punctuation
+  | ^[ \t]*\#(?:\\\n|[^\n])*                                        # a directive, to the end of its line
+  | (?:\s|\\\n)+
+  | (?:u8|[uUL])?"(?:\\(?s:.)|[^"\\\n])*"
+  | (?:u8|[uUL])?'(?:\\(?s:.)|[^'\\\n])+'
+  | [^\W\d]\w*
+  | \.?\d(?:[eEpP][+-]|'(?=\w)|[\w.])*                              # a number, as the preprocessor sees it
+  | //(?:\\\n|[^\n])*
+  | /\*(?s:.*?\*/|.*\Z)                                             # never closed, a comment takes all that is left
+  | <<=|>>=|\.\.\.|->\*|<=>|::|->|\+\+|--|<<|>>|<=|>=|==|!=|&&|\|\||[-+*/%&|^]=|\#\#|\.\*|[^\w\s]
+    """,
+    re.VERBOSE | re.MULTILINE,
+)
+_KINDS = (
+    ("directive", re.compile(r"[ \t]*#.")),
+    ("name", re.compile(r"[^\W\d]\w*\Z")),
+    ("number", re.compile(r"\.?\d")),
+    ("string", re.compile(r".*[\"']\Z", re.DOTALL)),
+)
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """A source's tokens in order, comments left out."""
+
+    texts: list[str]
+    kinds: dict[str, str]
+    """Text -> directive, name, number, string or punctuation."""
+
+
+def cpp_tokens(source: str) -> Tokens:
+    """Take a source apart. It must hold no raw string: those are not recognised."""
+    texts = [t for t in _TOKEN.findall(source) if not t.isspace() and t[:2] not in {"//", "/*"}]
+    return Tokens(texts, {text: _kind(text) for text in set(texts)})
+
+
+def _kind(text: str) -> str:
+    return next((kind for kind, pattern in _KINDS if pattern.match(text)), "punctuation")

@@ -1,0 +1,63 @@
+"""Small repairs of a text that can be made without guessing."""
+
+from __future__ import annotations
+
+import itertools
+import re
+
+_NUMBERED = re.compile(r"^\s*(\d+)(?:\s?[:|│]|\t)(.*)$")
+_LEFT_OUT_WORDS = (
+    r"rest|remain\w*|unchanged|existing|same as|as before|omitted|previous|other code|original code|"
+    r"no changes?|not shown|keep|continues?"
+)
+_LEFT_OUT = re.compile(
+    rf"^\s*(?://|#|/\*)\s*(?:\(?\s*(?:\.\.\.|…).*\b(?:{_LEFT_OUT_WORDS})\b|.*\b(?:{_LEFT_OUT_WORDS})\b.*(?:\.\.\.|…))",
+    re.IGNORECASE,
+)
+_MOST_LINE = 200
+"""What says that code is missing says it early; matching a longer line could take long."""
+_BARE_ELLIPSIS = re.compile(r"^\s*(?://|#|/\*)?\s*(?:\.\.\.|…)\s*(?:\*/)?\s*$")
+
+
+def unix_lines(text: str) -> str:
+    """Line feeds only."""
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def without_line_numbers(text: str) -> tuple[str, bool]:
+    """The text without consecutive line numbers in front of every line, and whether there were any."""
+    lines = text.split("\n")
+    filled = [line for line in lines if line.strip()]
+    matches = [_NUMBERED.match(line) for line in filled]
+    if len(filled) < 2 or not all(matches):
+        return text, False
+    numbers = [int(m[1]) for m in matches if m]
+    if not all(1 <= after - before <= 1 + _BLANKS for before, after in itertools.pairwise(numbers)):
+        return text, False
+    rests = [m[2] if (m := _NUMBERED.match(line)) else line for line in lines]
+    # One space may belong to the number, but only if every line has it.
+    spaced = all(rest.startswith(" ") for rest in rests if rest.strip())
+    return "\n".join(rest[1:] if spaced else rest for rest in rests), True
+
+
+_BLANKS = 3
+"""Numbers of blank lines may be missing."""
+
+
+def left_out_line(text: str, known: str) -> str | None:
+    """The first line by which an author says that code is missing, unless ``known`` has that very line."""
+    have = {line.strip() for line in known.split("\n")}
+    for line in text.split("\n"):
+        head = line[:_MOST_LINE]
+        if (_LEFT_OUT.match(head) or _BARE_ELLIPSIS.match(head)) and line.strip() not in have:
+            return line.strip()
+    return None
+
+
+def first_words(prose: str, most: int = 200) -> str:
+    """The first line that says something, without Markdown, for people."""
+    for line in prose.split("\n"):
+        plain = re.sub(r"[*_`#>]+", "", line).strip(" -:\t")
+        if len(plain) > 3:
+            return plain if len(plain) <= most else plain[: most - 1] + "…"
+    return ""

@@ -1,0 +1,97 @@
+"""A circuit breaker per model: after failures in a row a model is left alone for a while, or for good."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from evolve.llm.clock import Clock
+from evolve.llm.errors import AllModelsDownError, Failure, Scope
+from evolve.llm.settings import ModelName
+
+_SOONEST_S = 1.0
+"""Where all wait for what becomes of a first call after a rest, nobody knows how long."""
+
+
+@dataclass(frozen=True)
+class BreakerSettings:
+    """When a model is left alone."""
+
+    failures: int = 4
+    """Calls in a row that failed after all their retries."""
+    first_rest_s: float = 60.0
+    """How long then; doubles each time the first call after a rest fails too."""
+    longest_rest_s: float = 1800.0
+
+
+@dataclass
+class _State:
+    in_a_row: int = 0
+    rests: int = 0
+    until: float = 0.0
+    probing: bool = False
+    """After a rest one call goes first; the others wait for what becomes of it."""
+    reason: str = ""
+    for_good: bool = False
+
+
+class Breakers:
+    """What is known of every model's health. All models are healthy until they fail."""
+
+    def __init__(self, models: tuple[ModelName, ...], clock: Clock, settings: BreakerSettings | None = None) -> None:
+        self._settings = settings or BreakerSettings()
+        self._clock = clock
+        self._states = {model: _State() for model in models}
+
+    def available(self) -> tuple[ModelName, ...]:
+        """The models that may be asked now.
+
+        Raises:
+            AllModelsDownError: none; says why, and when to come back.
+        """
+        open_to_calls = tuple(m for m, s in self._states.items() if self._closed(s))
+        if not open_to_calls:
+            now = self._clock.now()
+            waits = [max(_SOONEST_S, s.until - now) for s in self._states.values() if not s.for_good]
+            reasons = {str(model): state.reason for model, state in self._states.items()}
+            raise AllModelsDownError(reasons, min(waits) if waits else None)
+        return open_to_calls
+
+    def chosen(self, model: ModelName) -> None:
+        """A call to this model is about to be made."""
+        state = self._states[model]
+        state.probing = state.rests > 0
+
+    def succeeded(self, model: ModelName) -> None:
+        """A call brought an answer."""
+        if not self._states[model].for_good:
+            self._states[model] = _State()
+
+    def failed(self, model: ModelName, failure: Failure) -> None:
+        """A call ended without an answer, retries included."""
+        if failure.scope in {Scope.MODEL, Scope.PROVIDER}:
+            self._close_for_good(model, failure)
+            return
+        state = self._states[model]
+        was_probe, state.probing = state.probing, False
+        if failure.scope is Scope.CALL:
+            return  # the request's own fault says nothing of the model
+        state.reason = str(failure)
+        state.in_a_row += 1
+        if was_probe or (state.in_a_row >= self._settings.failures and state.until <= self._clock.now()):
+            rest = min(self._settings.longest_rest_s, self._settings.first_rest_s * 2.0**state.rests)
+            rest = max(rest, failure.retry_after_s or 0.0)
+            state.until = self._clock.now() + rest
+            state.rests += 1
+
+    def abandoned(self, model: ModelName) -> None:
+        """A chosen call was not made, or was cancelled: it says nothing of the model."""
+        self._states[model].probing = False
+
+    def _closed(self, state: _State) -> bool:
+        return not state.for_good and not state.probing and state.until <= self._clock.now()
+
+    def _close_for_good(self, model: ModelName, failure: Failure) -> None:
+        whole_provider = failure.scope is Scope.PROVIDER
+        for other, state in self._states.items():
+            if other == model or (whole_provider and other.provider == model.provider):
+                state.for_good, state.reason, state.probing = True, str(failure), False

@@ -1,0 +1,134 @@
+"""One request on the wire: its worst case set aside before, its true cost booked after, whatever happens between."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from evolve.llm.answer import Answer, Usage
+from evolve.llm.budget import BudgetGate
+from evolve.llm.clock import Clock
+from evolve.llm.draft import Draft, input_estimate, worst_usage
+from evolve.llm.errors import Failure, FailureKind, Scope
+from evolve.llm.journal import CallEnd, CallJournal, CallStart
+from evolve.llm.prices import PriceList
+from evolve.llm.request import CallKey, Request
+from evolve.llm.secret import Redactor
+from evolve.llm.settings import PatienceSettings
+from evolve.llm.throttle import Throttle
+from evolve.llm.transport import Deadlines, Plan, Refusal, exchange
+
+Outcome = Answer | Failure | Refusal
+
+_FREE = frozenset({FailureKind.CONNECTION, FailureKind.NOT_A_MODEL})
+"""Failures in which no model can have worked; so is every error status."""
+_CANCELLED = Failure(FailureKind.CANCELLED, Scope.RETRY, "the run was stopped while the answer was under way")
+
+
+@dataclass(frozen=True)
+class Books:
+    """Where calls are written down and paid from."""
+
+    journal: CallJournal
+    budget: BudgetGate
+    prices: PriceList
+
+
+@dataclass
+class Call:
+    """One question on its way to an answer."""
+
+    request: Request
+    key: CallKey
+    operator: str
+    attempts: int = 0
+    deadline: float | None = None
+    """On the clock; set when the first request leaves."""
+
+
+class Cashier:
+    """Makes requests and pays for them."""
+
+    def __init__(self, books: Books, patience: PatienceSettings, redactor: Redactor, clock: Clock) -> None:
+        self._books = books
+        self._patience = patience
+        self._redactor = redactor
+        self._clock = clock
+
+    async def ask(self, call: Call, plan: Plan, throttle: Throttle) -> Outcome:
+        """Send one request.
+
+        Raises:
+            CapError: its worst case does not fit the budget; nothing was sent.
+        """
+        model, worst = call.request.model, worst_usage(call.request)
+        price = self._books.prices.of(model)
+        worst_usd = price.worst(worst) if price else None
+        expected = input_estimate(call.request) + call.request.max_output_tokens
+        reservation = await self._books.budget.reserve(worst_usd or 0.0, worst.total)
+        used = 0
+        cost_usd: float | None = 0.0
+        try:
+            async with throttle.slot(model, expected):
+                call.attempts += 1
+                record = self._books.journal.begin(
+                    CallStart(call.key, call.attempts, call.operator, call.request, worst_usd, worst.total)
+                )
+                draft, began = Draft(), self._clock.now()
+                outcome: Outcome = _CANCELLED
+                try:
+                    outcome = await self._exchange(call, plan, draft)
+                finally:
+                    # Without an await: a cancelled task gets here too, and must not be torn.
+                    usage = _usage(call.request, draft, outcome)
+                    cost_usd = price.cost(usage) if price else None
+                    used = usage.total
+                    self._books.journal.finish(record, _end(outcome, usage, cost_usd, self._clock.now() - began))
+        finally:
+            self._books.budget.settle(reservation, cost_usd or 0.0, used)
+            throttle.correct(expected, used)
+        return outcome
+
+    async def _exchange(self, call: Call, plan: Plan, draft: Draft) -> Outcome:
+        now = self._clock.now()
+        if call.deadline is None:
+            call.deadline = now + self._patience.call_s
+        deadlines = Deadlines(
+            total_s=max(0.0, call.deadline - now),
+            first_byte_s=self._patience.first_byte_s,
+            silence_s=self._patience.silence_s,
+        )
+        trouble = await exchange(plan, draft, deadlines, self._clock)
+        # An answer that is whole is kept, even if the connection broke right after it: it is paid for.
+        if isinstance(trouble, Refusal) or (trouble is not None and draft.finish is None):
+            return self._clean(trouble)
+        return self._clean(draft.to_answer(call.request, plan.quirks.notes()))
+
+    def _clean(self, outcome: Outcome) -> Outcome:
+        clean = self._redactor.clean
+        if isinstance(outcome, Refusal):
+            failure = replace(outcome.failure, message=clean(outcome.failure.message))
+            return Refusal(replace(outcome.complaint, message=clean(outcome.complaint.message)), failure)
+        if isinstance(outcome, Failure):
+            return replace(outcome, message=clean(outcome.message))
+        return replace(
+            outcome,
+            text=clean(outcome.text),
+            reasoning=clean(outcome.reasoning),
+            reported_model=clean(outcome.reported_model),
+            request_id=clean(outcome.request_id),
+        )
+
+
+def _usage(request: Request, draft: Draft, outcome: Outcome) -> Usage:
+    if isinstance(outcome, Answer):
+        return outcome.usage
+    if isinstance(outcome, Refusal) or outcome.kind in _FREE:
+        return Usage()
+    return draft.usage_or_estimate(request)
+
+
+def _end(outcome: Outcome, usage: Usage, cost_usd: float | None, seconds: float) -> CallEnd:
+    if isinstance(outcome, Answer):
+        return CallEnd(outcome, None, usage, cost_usd, seconds)
+    failure = outcome.failure if isinstance(outcome, Refusal) else outcome
+    return CallEnd(None, failure, usage, cost_usd, seconds)

@@ -1,0 +1,109 @@
+"""Several models as one: choose an operator and a model, ask, and go on while any of them answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from evaluators.errors import UsageError
+from evolve.llm.answer import Answer
+from evolve.llm.bandit import Arm, ArmPolicy, FixedWeights, GainPerCost
+from evolve.llm.breaker import Breakers
+from evolve.llm.client import ModelClient
+from evolve.llm.errors import CallError
+from evolve.llm.request import CallKey, Message, Request
+from evolve.llm.settings import LlmSettings, ModelName, ModelSettings
+
+_SECONDS_PER_HOUR = 3600.0
+
+
+@dataclass(frozen=True)
+class Question:
+    """A prompt that any model may be asked."""
+
+    system: str
+    messages: tuple[Message, ...]
+
+
+class Ensemble:
+    """The models of a run, and who is asked what."""
+
+    def __init__(
+        self, models: Sequence[ModelSettings], policy: ArmPolicy, breakers: Breakers, client: ModelClient
+    ) -> None:
+        self._models = {ModelName.parse(m.name): m for m in models}
+        self._policy = policy
+        self._breakers = breakers
+        self._client = client
+
+    def choose(self, operators: Iterable[str], rng: np.random.Generator) -> Arm:
+        """An operator, out of those that fit the parent at hand, with a model that is well.
+
+        Raises:
+            AllModelsDownError: no model is; the run should pause.
+            UsageError: no model of the configuration may be used with these operators.
+        """
+        operators = tuple(operators)
+        allowed = _arms(self._models, operators)
+        if not allowed:
+            raise UsageError(f"llm.models: no model may be used for {', '.join(operators)}; see their 'operators'")
+        well = self._breakers.available()
+        arms = [arm for arm in allowed if arm.model in well]
+        # Rather another model than its configuration wants for the operator, than none.
+        arms = arms or [Arm(operator, model) for model in well for operator in operators]
+        arm = self._policy.choose(arms, rng)
+        self._breakers.chosen(arm.model)
+        return arm
+
+    async def ask(self, arm: Arm, question: Question, key: CallKey) -> Answer:
+        """Ask the chosen model, and remember how it went.
+
+        Raises:
+            CallError: it did not answer; another arm may.
+            CapError: the budget does not allow it.
+        """
+        request = Request.to(self._models[arm.model], question.system, *question.messages)
+        heard = False
+        try:
+            answer = await self._client.complete(request, key, arm.operator)
+            heard = True
+            self._breakers.succeeded(arm.model)
+        except CallError as error:
+            heard = True
+            self._breakers.failed(arm.model, error.failure)
+            raise
+        finally:
+            if not heard:
+                self._breakers.abandoned(arm.model)
+        return answer
+
+    @property
+    def policy(self) -> ArmPolicy:
+        """To be told what came of proposals."""
+        return self._policy
+
+
+def make_policy(settings: LlmSettings, operators: Mapping[str, float]) -> ArmPolicy:
+    """The configured policy over all operators and models.
+
+    Args:
+        settings: the ``[llm]`` section.
+        operators: every operator with its weight.
+    """
+    models = {ModelName.parse(model.name): model for model in settings.models}
+    weights = {arm: models[arm.model].weight * operators[arm.operator] for arm in _arms(models, operators)}
+    if settings.choose == "weights":
+        return FixedWeights(weights)
+    return GainPerCost(weights, settings.usd_per_device_hour / _SECONDS_PER_HOUR)
+
+
+def _arms(models: Mapping[ModelName, ModelSettings], operators: Iterable[str]) -> list[Arm]:
+    """Every operator with every model that is configured for it."""
+    return [
+        Arm(operator, name)
+        for name, model in models.items()
+        for operator in operators
+        if not model.operators or operator in model.operators
+    ]

@@ -1,0 +1,42 @@
+"""OpenAI's SDK: chat completions and responses, there and at every compatible server."""
+
+from __future__ import annotations
+
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+import httpx2
+import openai
+
+from evolve.llm.provider import Endpoint
+from evolve.llm.sdk import CONNECT_S, MOST_CONNECTIONS, HttpReply, SdkErrors
+
+
+class OpenAISdk:
+    """See :class:`~evolve.llm.sdk.Sdk`. Retries and deadlines are ours, so the SDK's own are off."""
+
+    errors = SdkErrors(
+        status=openai.APIStatusError,
+        connection=openai.APIConnectionError,
+        transport=httpx2.HTTPError,
+        unconnected=(httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout),
+    )
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._client = openai.AsyncOpenAI(
+            api_key=endpoint.key.reveal(),
+            base_url=endpoint.base_url,
+            max_retries=0,
+            timeout=httpx2.Timeout(None, connect=CONNECT_S),
+            http_client=openai.DefaultAsyncHttpxClient(limits=httpx2.Limits(max_connections=MOST_CONNECTIONS)),
+        )
+
+    def open(self, body: dict[str, Any]) -> AbstractAsyncContextManager[HttpReply]:
+        """See :class:`~evolve.llm.sdk.Sdk`."""
+        resource: Any = self._client.responses if "input" in body else self._client.chat.completions
+        reply: AbstractAsyncContextManager[HttpReply] = resource.with_streaming_response.create(**body)
+        return reply
+
+    async def close(self) -> None:
+        """See :class:`~evolve.llm.sdk.Sdk`."""
+        await self._client.close()

@@ -1,0 +1,56 @@
+"""The operators: what a model is asked to do with a parent, and when that makes sense."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from evolve.prompts.context import PromptContext
+
+
+@dataclass(frozen=True)
+class Operator:
+    """One way to make a program out of others."""
+
+    name: str
+    answer: Literal["diff", "whole"]
+    sections: tuple[str, ...]
+    """In the order in which they stand in the prompt, after the parent."""
+    weight: float
+    """Its prior share of the proposals."""
+    fits: Callable[[PromptContext], bool]
+
+
+def _passed(context: PromptContext) -> bool:
+    return context.parent.status == "passed"
+
+
+def _same_language(context: PromptContext) -> bool:
+    return context.parent.language == context.task.language
+
+
+_LEARNT = ("failures", "lessons", "hints")
+
+OPERATORS: dict[str, Operator] = {
+    o.name: o
+    for o in (
+        Operator("diff", "diff", ("profile", "inspirations", *_LEARNT, "knowledge"), 4.0,
+                 lambda c: _passed(c) and _same_language(c)),
+        Operator("rewrite", "whole", ("profile", "inspirations", *_LEARNT, "knowledge"), 2.0,
+                 lambda c: _passed(c) and _same_language(c)),
+        Operator("crossover", "whole", ("inspirations", *_LEARNT), 1.0,
+                 lambda c: _passed(c) and _same_language(c) and bool(c.inspirations)),
+        Operator("repair", "diff", ("failures", "lessons"), 2.0, lambda c: not _passed(c) and _same_language(c)),
+        Operator("profile-guided", "diff", ("profile", *_LEARNT, "knowledge"), 2.0,
+                 lambda c: _passed(c) and _same_language(c) and c.profile is not None),
+        Operator("simplify", "diff", ("hints",), 0.5, lambda c: _passed(c) and _same_language(c)),
+        Operator("port", "whole", ("inspirations", *_LEARNT, "knowledge"), 1.0,
+                 lambda c: not _same_language(c)),
+    )
+}  # fmt: skip
+
+
+def fitting(context: PromptContext) -> tuple[str, ...]:
+    """The operators that make sense for what is at hand."""
+    return tuple(name for name, operator in OPERATORS.items() if operator.fits(context))

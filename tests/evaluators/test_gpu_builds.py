@@ -1,0 +1,97 @@
+"""Without a GPU: every shipped GPU program compiles for real targets, and what it uses is reported."""
+
+import shutil
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from evaluators.build import Builds, BuiltProgram
+from evaluators.compiling import CompilingJudge
+from evaluators.device import find_cpu
+from evaluators.environment import describe_environment
+from evaluators.evaluation import Status, Untimed
+from evaluators.failure import CandidateFailure
+from evaluators.gpu_judge import GPU_LANGUAGES, preload
+from evaluators.task_loading import load_task
+from evaluators.zygote.client import Zygote
+
+pytestmark = [
+    pytest.mark.skipif(not (find_spec("torch") and find_spec("triton")), reason="torch and Triton are not installed"),
+    pytest.mark.timeout(600),
+]
+FOLDER = Path(__file__).parents[2] / "tasks"
+TASKS = {p.parent.name: load_task(p.parent) for p in sorted(FOLDER.glob("*/task.toml"))}
+GPU_TASKS = {name: task for name, task in TASKS.items() if GPU_LANGUAGES & set(task.languages)}
+SUFFIXES = {"triton": "seed.py", "cuda": "seed.cu"}
+needs_nvcc = pytest.mark.skipif(shutil.which("nvcc") is None, reason="no nvcc on this machine")
+
+
+@pytest.fixture(scope="module")
+def zygote(tmp_path_factory):
+    scratch = tmp_path_factory.mktemp("scratch")
+    with Zygote(minimum="reduced", scratch=scratch, preload=preload(GPU_TASKS["softmax"])) as opened:
+        yield opened, scratch
+
+
+def build(zygote, task, language, arch, source=None) -> BuiltProgram:
+    opened, scratch = zygote
+    folder = scratch / f"{arch}-{task.name}-{language}"
+    folder.mkdir(exist_ok=True)
+    source = source or (task.folder / SUFFIXES[language]).read_text()
+    return Builds(opened, folder, None, arch).build(task, source, language, ())
+
+
+@pytest.mark.parametrize("arch", ["sm_90", "gfx942"])
+@pytest.mark.parametrize("name", GPU_TASKS)
+def test_every_shipped_triton_seed_compiles_for_nvidia_and_amd(zygote, name, arch):
+    program = build(zygote, GPU_TASKS[name], "triton", arch)
+    assert program.measures["kernels"] >= 1
+    assert 0 < program.measures["registers"] <= 512
+    binaries = list(program.artifact.rglob("*.cubin" if arch.startswith("sm") else "*.hsaco"))
+    assert binaries
+    assert not [p for p in program.artifact.rglob("*") if p.suffix in (".ptx", ".llir", ".ttgir")]
+
+
+@needs_nvcc
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90", "sm_100"])
+@pytest.mark.parametrize("name", GPU_TASKS)
+def test_every_shipped_cuda_seed_compiles(zygote, name, arch):
+    program = build(zygote, GPU_TASKS[name], "cuda", arch)
+    assert program.artifact.read_bytes()[:4] == b"\x7fELF"
+    assert 0 < program.measures["registers"] <= 255
+
+
+@needs_nvcc
+def test_matrix_instructions_are_seen(zygote):
+    assert build(zygote, GPU_TASKS["matmul_bf16"], "cuda", "sm_90").measures["tensor_core_instructions"] > 0
+    assert build(zygote, GPU_TASKS["softmax"], "cuda", "sm_90").measures["tensor_core_instructions"] == 0
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ("def softmax(:", "SyntaxError"),
+        ("x = 1", "no function softmax"),
+        ("def softmax(x, out, M, N):\n    out.copy_(x)", "launched no Triton kernel"),
+        ("def softmax(x, out, M, N):\n    raise KeyError('lost')", "lost"),
+    ],
+)
+def test_a_program_without_kernels_is_a_build_error(zygote, source, words):
+    with pytest.raises(CandidateFailure) as caught:
+        build(zygote, GPU_TASKS["softmax"], "triton", "sm_90", source)
+    assert caught.value.status is Status.BUILD_ERROR
+    assert words in str(caught.value.message) + caught.value.detail
+
+
+def test_without_a_gpu_nothing_is_claimed_but_that_it_compiles(zygote, tmp_path):
+    opened, scratch = zygote
+    task = GPU_TASKS["softmax"]
+    environment = describe_environment(task, find_cpu(), "full", "ordinary")
+    judge = CompilingJudge(task, Builds(opened, scratch / "none", None, None), environment)
+    evaluation = judge.evaluate((task.folder / "seed.py").read_text(), "triton")
+    assert evaluation.status is Status.PASSED, evaluation.detail
+    assert evaluation.score is None
+    assert isinstance(evaluation.timing, Untimed)
+    assert "no GPU" in evaluation.timing.reason
+    assert {"kernels.ptx", "resources.txt"} <= {a.name for a in evaluation.artifacts}
