@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import random
 from collections.abc import Mapping
 from dataclasses import replace
@@ -60,11 +61,15 @@ class ModelClient:
     def prepare(self) -> None:
         """Make the clients of all configured models now: their SDKs take seconds to import.
 
+        What is imported then lives as long as the process, so the garbage collector is told to pass it over: going
+        through the SDKs' hundred thousands of objects again and again would cost each proposal milliseconds.
+
         Raises:
             UsageError: an unknown provider, or a key that the environment lacks.
         """
         for model in self._settings.models:
             self._connected(ModelName.parse(model.name))
+        gc.freeze()
 
     async def complete(self, request: Request, key: CallKey, operator: str) -> Answer:
         """The model's answer; a stored one where this call was made before.
