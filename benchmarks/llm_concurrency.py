@@ -135,6 +135,7 @@ class Proposals:
         self.client = ModelClient(
             settings, {"K": KEY}, Books(self.journal, Purse(usd_cap=1e6), PriceList.load(settings.prices))
         )
+        self.client.prepare()
         names = tuple(ModelName.parse(m.name) for m in MODELS)
         policy = make_policy(settings, {"diff": 1.0, "simplify": 1.0})
         self.ensemble = Ensemble(MODELS, policy, Breakers(names, clock), self.client)
