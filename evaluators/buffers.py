@@ -100,20 +100,22 @@ class OutputGuard:
         """Whether any output of these slots differs from the poison: for slots that were never called."""
         return any((self._words(place)[slots] != self._poison[place.name]).any() for place in self._outputs)
 
-    def unwritten_among(self, slots: Sequence[int]) -> str | None:
-        """The first output that is still poison throughout in one of these slots, or ``None``."""
+    def unwritten_among(self, slots: Sequence[int]) -> list[int]:
+        """Those of these slots in which an output seems never to have been written."""
         called = np.asarray(slots, dtype=np.intp)
+        suspects: list[int] = []
         for place in self._outputs:
-            start = self._words(place)[called, :FIRST_ELEMENTS]
-            suspects = called[(start == self._poison[place.name]).all(axis=1)]
-            if any(self.unwritten(int(slot)) is not None for slot in suspects):
-                return place.name
-        return None
+            start = self._words(place)[called, :FIRST_ELEMENTS] == self._poison[place.name]
+            suspects += [int(slot) for slot in called[start.all(axis=1)]]
+        return [slot for slot in suspects if self.unwritten(slot) is not None]
 
     def unwritten(self, slot: int) -> str | None:
-        """The first output of a slot that is still poison throughout, or ``None``."""
+        """The first output of a slot that is still poison throughout, or ``None``.
+
+        Outputs of 8-bit integers may well be what the poison happens to be, and are given the benefit of the doubt.
+        """
         for place in self._outputs:
-            if (self._words(place)[slot] == self._poison[place.name]).all():
+            if place.dtype not in ("u8", "i8") and (self._words(place)[slot] == self._poison[place.name]).all():
                 return place.name
         return None
 
@@ -131,7 +133,7 @@ def gaps_between(layout: Layout) -> list[tuple[int, int]]:
 
 
 def poison_element(dtype: DType, rng: np.random.Generator) -> np.unsignedinteger[Any]:
-    """The bits of one poison element: a NaN with a random payload for floats, random bits for the rest."""
+    """The bits of one poison element: a NaN with a random payload for floats, no bool for bools, else random bits."""
     payload = int(rng.integers(1, 1 << 20))
     match dtype:
         case "fp64":
@@ -142,5 +144,7 @@ def poison_element(dtype: DType, rng: np.random.Generator) -> np.unsignedinteger
             return np.uint16(0x7D00 | (payload & 0xFF))
         case "bf16":
             return np.uint16(0x7FA0 | (payload & 0x1F))
-    word: np.unsignedinteger[Any] = np.dtype(f"u{storage_dtype(dtype).itemsize}").type(payload % 255 + 1)
+    kind = np.dtype(f"u{storage_dtype(dtype).itemsize}")
+    least = 2 if dtype == "bool" else 1
+    word: np.unsignedinteger[Any] = kind.type(rng.integers(least, np.iinfo(kind).max, dtype=kind, endpoint=True))
     return word

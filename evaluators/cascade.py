@@ -11,6 +11,7 @@ from evaluators.build import BuiltProgram
 from evaluators.calibration import Bench, WorkloadCalibration, baseline_side
 from evaluators.check_set import CheckCase, CheckSet
 from evaluators.checker import Checker
+from evaluators.errors import JudgeError
 from evaluators.evaluation import Stage, Status
 from evaluators.failure import CandidateFailure
 from evaluators.layout import Layout
@@ -102,12 +103,14 @@ def prepare(case: Case, layout: Layout, deadline_s: float) -> None:
     case.prepare_ms[layout.workload] = 1e3 * (time.monotonic() - started)
 
 
-def warm_up(side: Side, calibration: WorkloadCalibration, arena: Arena) -> None:
-    """Rounds of one call whose time is thrown away. Their outputs are checked like any others."""
+def warm_up(side: Side, calibration: WorkloadCalibration, arena: Arena) -> float:
+    """Rounds of one call whose time does not count, but whose outputs are checked; the seconds of the fastest."""
+    times_us = []
     for _ in range(WARM_UP_ROUNDS):
         slots = draw_slots(calibration.plan, arena.rng)[:1]
         arena.fill_slots(side.session, calibration.content, slots)
-        one_round(side, calibration.plan, slots, arena.rng)
+        times_us.append(one_round(side, calibration.plan, slots, arena.rng))
+    return min(times_us) / 1e6
 
 
 def candidate_side(bench: Bench, case: Case, calibration: WorkloadCalibration) -> Side:
@@ -129,12 +132,26 @@ def timed_rounds(
     """Add ``count`` paired rounds against one baseline, the first ``whole`` of them compared whole."""
     workload = calibration.plan.workload.name
     times = case.times.setdefault(workload, {}).setdefault(opponent, PairedTimes())
-    theirs = baseline_side(bench, arena, calibration, opponent)
+    theirs, their_s = _warm_baseline(bench, arena, calibration, opponent)
     ours = candidate_side(bench, case, calibration)
-    for side in (ours, theirs):
-        warm_up(side, calibration, arena)
-    for index in range(count):
-        paired_round(ours, theirs, calibration.plan, calibration.content, arena, times, whole=index < whole)
+    plan = calibration.plan.shortened(max(warm_up(ours, calibration, arena), their_s))
+    try:
+        for index in range(count):
+            paired_round(ours, theirs, plan, calibration.content, arena, times, whole=index < whole)
+    except JudgeError:
+        arena.discard(opponent)
+        raise
+
+
+def _warm_baseline(bench: Bench, arena: Arena, calibration: WorkloadCalibration, name: str) -> tuple[Side, float]:
+    """A baseline's side and the seconds of a call. If it fails its runner is ended: the next candidate gets another."""
+    try:
+        side = baseline_side(bench, arena, calibration, name)
+        return side, warm_up(side, calibration, arena)
+    except CandidateFailure as failure:
+        arena.discard(name)
+        workload = calibration.plan.workload.name
+        raise JudgeError(f"baseline {name} failed on {workload}: {failure.message}") from failure
 
 
 def _calls(session: Session, slots: Sequence[int], deadline_s: float) -> dict[int, dict[str, object]]:

@@ -68,18 +68,19 @@ def _block(
     count: int,
     times: PairedTimes,
 ) -> None:
-    ours, theirs = (
+    (ours, our_s), (theirs, their_s) = (
         _side(bench, arena, calibration, case, whose) for case, whose in zip(pair, (CHALLENGER, OCCUPANT), strict=True)
     )
+    plan = calibration.plan.shortened(max(our_s, their_s))
     for _ in range(count):
-        paired_round(ours, theirs, calibration.plan, calibration.content, arena, times)
+        paired_round(ours, theirs, plan, calibration.content, arena, times)
 
 
-def _side(bench: Bench, arena: Arena, calibration: WorkloadCalibration, case: Case, whose: str) -> Side:
+def _side(bench: Bench, arena: Arena, calibration: WorkloadCalibration, case: Case, whose: str) -> tuple[Side, float]:
+    """One side, warm, and the seconds that a call of it takes."""
     try:
         side = replace(candidate_side(bench, case, calibration), whose=whose)
-        warm_up(side, calibration, arena)
+        return side, warm_up(side, calibration, arena)
     except CandidateFailure as failure:
         failure.whose = whose
         raise
-    return side

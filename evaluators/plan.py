@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from evaluators.layout import Layout, plan
 from evaluators.shapes import axis_names, evaluate_shape
@@ -14,6 +14,8 @@ COLD_FACTOR = 2
 MIN_CALLS, MAX_CALLS = 2, 256
 TARGET_ROUND_S = 0.1
 """A round of the strongest baseline is not made longer than this for the sake of cold caches."""
+LONGEST_ROUND_S = 5 * TARGET_ROUND_S
+"""A round of a program much slower than the baseline is cut to this: it must not keep the device for minutes."""
 POOL_FACTOR = 2
 """Slots ready per call of a round: work done ahead on a guess is wasted half of the time."""
 MAX_POOL_BYTES = 768 << 20
@@ -33,6 +35,14 @@ class RoundPlan:
     """Calls of every round whose outputs are compared with the oracle, drawn after the runner has stopped."""
     whole_calls: int | None = None
     """Calls of a round whose outputs are compared whole, where a round is; ``None``: all."""
+
+    def shortened(self, call_s: float) -> RoundPlan:
+        """The plan for a pair of which one takes ``call_s``: fewer calls where all of them would take too long.
+
+        Being slow at first buys nothing: the same slots lie ready, and of fewer calls a larger share is compared.
+        """
+        calls = min(self.calls, max(math.ceil(LONGEST_ROUND_S / max(call_s, 1e-9)), 1))
+        return replace(self, calls=calls, cold=self.cold and calls == self.calls)
 
 
 def layout_of(task: Task, workload: Workload, slots: int) -> Layout:

@@ -127,9 +127,10 @@ def _check(
     if surprise is not None:
         checker.check_surprise(session, plan.workload, surprise, surprise.content)
     ordinary = [slot for slot in time.slots if surprise is None or slot not in surprise.slots]
-    least = (plan.whole_calls or len(ordinary)) if whole else plan.checked_calls
+    suspects = session.guard.unwritten_among(ordinary)
+    least = len(suspects) + ((plan.whole_calls or len(ordinary)) if whole else plan.checked_calls)
     deadline = monotonic() + CHECKING_BUDGET_S
-    for checked, slot in enumerate(int(s) for s in rng.permutation(ordinary)):
+    for checked, slot in enumerate([*suspects, *(int(slot) for slot in rng.permutation(ordinary))]):
         if checked >= least and (whole or checked >= MOST_CHECKED_CALLS or monotonic() > deadline):
             break
         given = _given(session, slot, before)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 
@@ -58,6 +60,10 @@ class DeviceGuard:
         """The first output of a slot that is still poison throughout, or ``None``."""
         one = np.array([slot], np.uint64)
         return next((p.name for p in self._outputs if p.nbytes and not self._left(p, one)), None)
+
+    def unwritten_among(self, slots: Sequence[int]) -> list[int]:
+        """Those of these slots in which an output was never written."""
+        return [slot for slot in slots if self.unwritten(slot) is not None]
 
     def close(self) -> None:
         """Give the patterns' memory back."""

@@ -12,7 +12,7 @@ from evaluators.layout import ALIGNMENT, GUARD_BYTES, Layout, plan, slot_views
 ARGS = [
     ("x", "in", "fp32", (3, 5)),
     ("out", "out", "fp32", (7,)),
-    ("n", "out", "u8", (3,)),
+    ("n", "out", "i16", (3,)),
     ("y", "inout", "fp64", (2,)),
 ]
 

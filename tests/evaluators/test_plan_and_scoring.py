@@ -54,9 +54,17 @@ def test_huge_workloads_stay_within_the_memory_cap():
 
 
 def test_a_slow_baseline_shortens_rounds_and_is_labelled():
-    plan = plan_of(1 << 18, call_s=0.05)
+    plan = plan_of(1 << 18, call_s=0.2)
     assert plan.calls == 1
     assert not plan.cold
+
+
+def test_a_program_much_slower_than_the_baseline_is_called_less_often_a_round():
+    plan = plan_of(1 << 20)
+    assert plan.shortened(0.0001) == plan
+    slow = plan.shortened(0.2)
+    assert (slow.calls, slow.cold, slow.layout) == (3, False, plan.layout)
+    assert plan.shortened(10).calls == 1
 
 
 def test_the_combined_ratio_is_the_weighted_geometric_mean_round_by_round():
