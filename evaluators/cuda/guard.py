@@ -8,8 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from evaluators.buffers import gaps_between, poison_element
-from evaluators.cuda.device import DeviceBuffer, Gpu, Scratch
+from evaluators.cuda.device import DeviceBuffer, Gpu, Scratch, bytes_at
 from evaluators.layout import GUARD_BYTES, ArgPlace, Layout
+
+FIRST_BYTES = 8
+"""A call that left the beginning of an output alone is looked at whole."""
 
 
 class DeviceGuard:
@@ -55,6 +58,19 @@ class DeviceGuard:
     def touched(self, slots: npt.NDArray[np.intp]) -> bool:
         """Whether any output of these slots differs from the poison: for slots that were never called."""
         return any(self._left(place, slots.astype(np.uint64)) for place in self._outputs)
+
+    def unwritten_among(self, slots: Sequence[int]) -> str | None:
+        """The first output that is still poison throughout in one of these slots, or ``None``."""
+        called = np.asarray(slots, dtype=np.uint64)
+        for place in (p for p in self._outputs if p.nbytes):
+            count = min(place.nbytes, FIRST_BYTES)
+            starts = called * np.uint64(self._layout.output_stride) + np.uint64(place.offset)
+            places = (starts[:, None] + np.arange(count, dtype=np.uint64)).ravel().astype(np.uint64)
+            first = bytes_at(self._gpu, self._base, places).reshape(len(called), count)
+            poison = np.array([self._words[place.name]], np.uint64).view(np.uint8)[:count]
+            if any(self.unwritten(int(slot)) is not None for slot in called[(first == poison).all(axis=1)]):
+                return place.name
+        return None
 
     def unwritten(self, slot: int) -> str | None:
         """The first output of a slot that is still poison throughout, or ``None``."""
