@@ -24,7 +24,9 @@ __global__ void soft(const float* x, float* out, int64_t M, int64_t N) {
 """
 ENTRY = 'extern "C" void softmax(const float* x, float* out, int64_t M, int64_t N, cudaStream_t stream) {\n%s\n}\n'
 LAUNCH = "soft<<<M, 256, 0, stream>>>(x, out, M, N);"
-RECORDING = "[&] { cudaStreamCaptureStatus s; cudaStreamIsCapturing(stream, &s); return s == cudaStreamCaptureStatusActive; }()"
+RECORDING = (
+    "[&] { cudaStreamCaptureStatus s; cudaStreamIsCapturing(stream, &s); return s == cudaStreamCaptureStatusActive; }()"
+)
 TRITON = """
 import torch, triton
 import triton.language as tl
@@ -194,6 +196,10 @@ EXPLOITS = {
 
 CARELESS = cuda(
     f"if ({RECORDING}) rash<<<M, 256, 0, stream>>>(x, out, M, N); else {LAUNCH}",
-    HEAD[HEAD.index("__global__") :].replace("soft(", "rash(").replace("float m = -INFINITY; for (int64_t i = threadIdx.x; i < N; i += 256) m = fmaxf(m, a[i]);", "float m = a[0];"),
+    HEAD[HEAD.index("__global__") :]
+    .replace("soft(", "rash(")
+    .replace(
+        "float m = -INFINITY; for (int64_t i = threadIdx.x; i < N; i += 256) m = fmaxf(m, a[i]);", "float m = a[0];"
+    ),
 )
 """Takes off a row's first score in place of the largest, but only where its calls are recorded for timed rounds."""
