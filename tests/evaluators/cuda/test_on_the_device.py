@@ -15,6 +15,8 @@ TASKS = Path(__file__).parents[3] / "tasks"
 
 @pytest.fixture(scope="module")
 def judge():
+    pytest.importorskip("torch")
+    pytest.importorskip("triton")
     with open_judge(load_task(TASKS / "softmax"), sandbox="full", lanes=1) as (opened, environment):
         if environment.device_class == "no-gpu":
             pytest.skip("no GPU on this machine")
