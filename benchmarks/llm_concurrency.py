@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import multiprocessing
+import os
 import resource
 import time
 from collections.abc import Awaitable, Callable
@@ -135,6 +136,7 @@ class Proposals:
         self.client = ModelClient(
             settings, {"K": KEY}, Books(self.journal, Purse(usd_cap=1e6), PriceList.load(settings.prices))
         )
+        self.client.prepare()
         names = tuple(ModelName.parse(m.name) for m in MODELS)
         policy = make_policy(settings, {"diff": 1.0, "simplify": 1.0})
         self.ensemble = Ensemble(MODELS, policy, Breakers(names, clock), self.client)
@@ -202,6 +204,7 @@ def main() -> None:
     parser.add_argument("-p", "--piece-ms", type=float, default=50.0, help="between two pieces of a stream")
     parser.add_argument("-o", "--output", type=Path)
     arguments = parser.parse_args()
+    load = os.getloadavg()[0]
     with ExitStack() as stack:
         ours, theirs = multiprocessing.Pipe()
         spawn = multiprocessing.get_context("spawn")
@@ -226,6 +229,7 @@ def main() -> None:
             "cpu_ms_per_proposal": {name: {"median": m, "range": [lo, hi]} for name, (lo, m, hi) in figures.items()},
             "wall_s": wall_s,
             "peak_mib": peak_mib,
+            "load_average_before": load,
         }
         write_record(arguments.output, "llm_concurrency", facts)
 

@@ -55,7 +55,7 @@ def correctness(bench: Bench, arena: Arena, case: Case, workloads: Sequence[Work
         room = max(min(arena.input_bytes // max(slot_bytes, 1), CHECK_SLOTS), 1)
         families = checks.families()
         for start in range(0, len(families), room):
-            part = [checks.case(workload, family) for family in families[start : start + room]]
+            part = checks.cases(workload, families[start : start + room])
             check_families(bench, arena, case, workload, part)
 
 

@@ -7,9 +7,10 @@ draws new ones, and timed rounds have fresh content anyway.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +23,9 @@ WHOLE_ELEMENTS = 1 << 22
 """Workloads with at most this many input elements are compared whole, in every family; larger ones whole in the
 ordinary family and by :data:`CHECKED_ROWS` secret rows in the others."""
 CHECKED_ROWS = 128
-FRESH_FAMILIES = 3
+MAKERS = 2
+"""Threads that generate inputs and ask the oracle; NumPy lets go of the interpreter for most of it."""
+FRESH_FAMILIES = 2
 """How many families besides the ordinary one a confirmation draws for each workload. The program has passed all of them
 before, on the kept set; a confirmation is about inputs that nothing has been checked on."""
 
@@ -62,26 +65,26 @@ class CheckSet:
         self._cases: dict[tuple[str, str], CheckCase] = {}
 
     def case(self, workload: Workload, family: str) -> CheckCase:
-        """The inputs of one family; the same arrays at every call, not to be written."""
-        key = (workload.name, family)
-        known = self._cases.get(key)
-        if known is None:
-            known = self._make(workload, family, self._rng)
-            if self._keeps:
-                self._cases[key] = known
-        return known
+        """The inputs of one family. Arrays are not to be written."""
+        return self.cases(workload, [family])[0]
 
-    def make(self, workloads: Iterable[Workload], threads: int) -> None:
+    def cases(self, workload: Workload, families: Sequence[str]) -> list[CheckCase]:
+        """The inputs of some families, made side by side where they are not there yet."""
+        missing = [family for family in families if (workload.name, family) not in self._cases]
+        with ThreadPoolExecutor(MAKERS) as pool:
+            rngs = self._rng.spawn(len(missing))
+            made = dict(zip(missing, pool.map(partial(self._make, workload), missing, rngs), strict=True))
+        if self._keeps:
+            self._cases.update({(workload.name, family): case for family, case in made.items()})
+        return [made.get(family) or self._cases[workload.name, family] for family in families]
+
+    def make(self, workloads: Iterable[Workload]) -> None:
         """Make every family of these workloads now."""
-        keys = [(workload, family) for workload in workloads for family in self._reference.families]
-        with ThreadPoolExecutor(threads) as pool:
-            list(pool.map(lambda key, rng: self._store(key[0], key[1], rng), keys, self._rng.spawn(len(keys))))
-
-    def _store(self, workload: Workload, family: str, rng: np.random.Generator) -> None:
-        self._cases[workload.name, family] = self._make(workload, family, rng)
+        for workload in workloads:
+            self.cases(workload, self._reference.families)
 
     def fresh(self) -> CheckSet:
-        """Another set for a confirmation: new inputs every time it is asked, of some families each."""
+        """Another set for a confirmation: inputs of its own, of some families each, and gone when it is."""
         return CheckSet(self._reference, self._folder, self._rng, keep=False, whole_ordinary=self._whole_ordinary)
 
     def families(self) -> list[str]:

@@ -12,7 +12,7 @@ from evaluators.confidence import least_rounds, ratio_interval
 from evaluators.evaluation import Duel, DuelOutcome, Interval
 from evaluators.failure import CHALLENGER, OCCUPANT, CandidateFailure
 from evaluators.rounds import PairedTimes, Side, paired_round
-from evaluators.scoring import ALPHA, combined_log_ratios, crowded, duel_outcome, normalised_weights
+from evaluators.scoring import ALPHA, DELTA, combined_log_ratios, crowded, duel_outcome, normalised_weights
 from evaluators.trail import Trail
 
 FIRST_LOOK = least_rounds(ALPHA)
@@ -35,6 +35,8 @@ def run_duel(
         rounds, block = rounds + block, LOOK_EVERY
         interval = ratio_interval(combined_log_ratios(times, weights), ALPHA)
         outcome = duel_outcome(interval)
+        if outcome is None and interval is not None and interval.estimate < 1 + DELTA:
+            break  # it may be a little faster, but does not look it: the occupant stays, and others get the time
     waited = crowded(times.values())
     if waited is not None:
         words = f"too noisy: both waited {100 * waited:.0f} % of the time for a core; others use this machine"

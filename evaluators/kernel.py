@@ -27,7 +27,7 @@ from evaluators.trail import Trail
 
 FIRST_LOOK = least_rounds(ALPHA)
 LOOK_EVERY = 5
-MOST_ROUNDS = 25
+MOST_ROUNDS = 15
 GOOD_HALF_WIDTH = 0.05
 """A score's interval at most this wide, relative, is good enough to stop."""
 CONTENDER_SHARE = 0.95
@@ -58,7 +58,7 @@ class KernelJudge:
     def calibrate(self) -> None:
         """Measure the baselines on the search workloads. Raises ``TaskError`` where one fails."""
         with self._device.held():
-            self._bench.checks.make((*self._edge(), *self._task.search_workloads()), self._platform.workers)
+            self._bench.checks.make((*self._edge(), *self._task.search_workloads()))
             for workload in self._task.search_workloads():
                 self.calibrations[workload.name] = calibrate(self._bench, self._arena, workload, self._task.languages)
 

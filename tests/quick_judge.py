@@ -1,4 +1,4 @@
-"""Judges that are quick: few rounds of few calls, nothing measured of the machine. For tests of verdicts, not times."""
+"""Judges that are quick: few rounds of few calls, nothing measured of the machine. For tests of verdicts alone."""
 
 from __future__ import annotations
 

@@ -12,25 +12,25 @@ from collections.abc import Sequence
 from evolve.edits.cpp_scopes import scoped_names
 from evolve.edits.cpp_tokens import Tokens, cpp_tokens
 
-_LAYOUT_MATTERS = re.compile(r"\b(?:__LINE__|__COUNTER__|__FILE__|source_location)\b|%:|\?\?|R\"")
+_LAYOUT_MATTERS = ("__LINE__", "__COUNTER__", "__FILE__", "source_location", "%:", "??", 'R"')
+_NAMES_MATTER = ("asm", "__func__", "__FUNCTION__", "__PRETTY_FUNCTION__", "typeid")
 _STRINGIFIES = re.compile(r"\s*#\s*define\b.*#", re.DOTALL)
-_MEANINGFUL = re.compile(r"\b(?:tune|build-flags):")
+_MEANINGFUL_LINE = re.compile(r"^.*\b(?:tune|build-flags):.*$", re.MULTILINE)
 _IDENTIFIER = re.compile(r"[^\W\d]\w*")
 _QUALIFIERS = frozenset({".", "->", "::", ".*", "->*", "extern", "goto"})
 _OPENING, _CLOSING = frozenset("({["), frozenset(")}]")
 _STATEMENT_ENDS, _ANGLES = frozenset(";{}"), frozenset({">", ">>"})
-_NAMES_MATTER = re.compile(r"\b(?:asm|__asm__|__asm|__func__|__FUNCTION__|__PRETTY_FUNCTION__|typeid)\b")
 
 
 def cpp_form(source: str) -> str:
     """The canonical form. Sources with different forms may still be equivalent; equal forms always are."""
-    if _LAYOUT_MATTERS.search(source):
+    if any(word in source for word in _LAYOUT_MATTERS):
         return source
     tokens = cpp_tokens(source)
     if any(_is_layout_bound(text, kind) for text, kind in tokens.kinds.items()):
         return source
-    remarks = [line.strip() for line in source.split("\n") if _MEANINGFUL.search(line)]
-    renamed = {} if _NAMES_MATTER.search(source) else _local_names(tokens, remarks)
+    remarks = [line.strip() for line in _MEANINGFUL_LINE.findall(source)]
+    renamed = {} if any(word in source for word in _NAMES_MATTER) else _local_names(tokens, remarks)
     return "\x00".join([*(renamed.get(text, text) for text in tokens.texts), *remarks])
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -55,34 +54,37 @@ class Purse:
         self.spent_usd = spent_usd
         self.spent_tokens = spent_tokens
         self._open: dict[int, Reservation] = {}
+        self._held_usd, self._held_tokens = 0.0, 0
         self._made = 0
         self._changed = asyncio.Event()
 
     async def reserve(self, worst_usd: float, worst_tokens: int) -> Reservation:
         """See :class:`BudgetGate`."""
-        while not self._fits(worst_usd, worst_tokens, self._open.values()):
-            if not self._fits(worst_usd, worst_tokens, ()):
+        while not self._fits(self._held_usd + worst_usd, self._held_tokens + worst_tokens):
+            if not self._fits(worst_usd, worst_tokens):
                 raise CapError(self._why(worst_usd, worst_tokens))
             await self._changed.wait()
         self._made += 1
         reservation = Reservation(self._made, worst_usd, worst_tokens)
         self._open[reservation.number] = reservation
+        self._hold(worst_usd, worst_tokens)
         return reservation
 
     def settle(self, reservation: Reservation, usd: float, tokens: int) -> None:
         """See :class:`BudgetGate`."""
         del self._open[reservation.number]
+        self._hold(-reservation.usd, -reservation.tokens)
         self.spent_usd += usd
         self.spent_tokens += tokens
         self._changed.set()
         self._changed = asyncio.Event()
 
-    def _fits(self, usd: float, tokens: int, reserved: Iterable[Reservation]) -> bool:
-        held = tuple(reserved)
-        return (
-            self.spent_usd + sum(r.usd for r in held) + usd <= self._usd_cap
-            and self.spent_tokens + sum(r.tokens for r in held) + tokens <= self._token_cap
-        )
+    def _hold(self, usd: float, tokens: int) -> None:
+        self._held_usd = self._held_usd + usd if self._open else 0.0
+        self._held_tokens += tokens
+
+    def _fits(self, usd: float, tokens: int) -> bool:
+        return self.spent_usd + usd <= self._usd_cap and self.spent_tokens + tokens <= self._token_cap
 
     def _why(self, usd: float, tokens: int) -> str:
         if self.spent_usd + usd > self._usd_cap:

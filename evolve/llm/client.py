@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import random
 from collections.abc import Mapping
 from dataclasses import replace
@@ -17,7 +18,7 @@ from evolve.llm.quirks import QuirkBook, Quirks, lesson
 from evolve.llm.request import CallKey, Message, Request
 from evolve.llm.sdk import Sdk, connect
 from evolve.llm.secret import Redactor
-from evolve.llm.settings import LlmSettings, ModelName
+from evolve.llm.settings import LlmSettings, ModelName, WireName
 from evolve.llm.throttle import Throttle
 from evolve.llm.transport import Plan, Refusal
 from evolve.llm.wire import Wire
@@ -51,11 +52,24 @@ class ModelClient:
         self._clock = clock or SystemClock()
         self._jitter = jitter or random.Random()
         self._quirks = QuirkBook()
-        self._sdks: dict[str, Sdk] = {}
+        self._sdks: dict[str, tuple[Sdk, WireName]] = {}
         self._throttles: dict[str, Throttle] = {}
         keys = (p.key_env for p in settings.providers.values() if p.key_env)
         self._redactor = Redactor.from_environment(environment, keys)
         self._cashier = Cashier(books, settings.patience, self._redactor, self._clock)
+
+    def prepare(self) -> None:
+        """Make the clients of all configured models now: their SDKs take seconds to import.
+
+        What is imported then lives as long as the process, so the garbage collector is told to pass it over: going
+        through the SDKs' hundred thousands of objects again and again would cost each proposal milliseconds.
+
+        Raises:
+            UsageError: an unknown provider, or a key that the environment lacks.
+        """
+        for model in self._settings.models:
+            self._connected(ModelName.parse(model.name))
+        gc.freeze()
 
     async def complete(self, request: Request, key: CallKey, operator: str) -> Answer:
         """The model's answer; a stored one where this call was made before.
@@ -84,7 +98,7 @@ class ModelClient:
     async def close(self) -> None:
         """Close all connections."""
         sdks, self._sdks = list(self._sdks.values()), {}
-        for sdk in sdks:
+        for sdk, _ in sdks:
             await sdk.close()
 
     async def _attempt(self, call: Call) -> Answer | Failure:
@@ -113,16 +127,19 @@ class ModelClient:
             quirks = better
 
     def _plan(self, request: Request, quirks: Quirks) -> Plan:
-        model = request.model
-        where = endpoint(self._settings, model, self._environment)
-        if model.provider not in self._sdks:
-            self._sdks[model.provider] = connect(where)
+        sdk, spoken = self._connected(request.model)
         wire: Wire
-        if where.wire == "anthropic":
+        if spoken == "anthropic":
             wire = AnthropicWire()
         else:
-            wire = ResponsesWire() if quirks.responses_api or where.wire == "responses" else ChatWire()
-        return Plan(self._sdks[model.provider], wire, wire.body(request, quirks), quirks)
+            wire = ResponsesWire() if quirks.responses_api or spoken == "responses" else ChatWire()
+        return Plan(sdk, wire, wire.body(request, quirks), quirks)
+
+    def _connected(self, model: ModelName) -> tuple[Sdk, WireName]:
+        if model.provider not in self._sdks:
+            where = endpoint(self._settings, model, self._environment)
+            self._sdks[model.provider] = connect(where), where.wire
+        return self._sdks[model.provider]
 
     def _throttle(self, model: ModelName) -> Throttle:
         if model.provider not in self._throttles:

@@ -31,11 +31,12 @@ class AnthropicSdk:
             open_telemetry=False,
             http_client=anthropic.DefaultAsyncHttpxClient(limits=httpx2.Limits(max_connections=MOST_CONNECTIONS)),
         )
+        # Looked up here: the SDK imports this part on first use.
+        self._messages: Any = self._client.messages.with_streaming_response.create
 
     def open(self, body: dict[str, Any]) -> AbstractAsyncContextManager[HttpReply]:
         """See :class:`~evolve.llm.sdk.Sdk`."""
-        resource: Any = self._client.messages
-        reply: AbstractAsyncContextManager[HttpReply] = resource.with_streaming_response.create(**body)
+        reply: AbstractAsyncContextManager[HttpReply] = self._messages(**body)
         return reply
 
     async def close(self) -> None:

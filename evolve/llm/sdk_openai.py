@@ -30,11 +30,14 @@ class OpenAISdk:
             timeout=httpx2.Timeout(None, connect=CONNECT_S),
             http_client=openai.DefaultAsyncHttpxClient(limits=httpx2.Limits(max_connections=MOST_CONNECTIONS)),
         )
+        # Looked up here: the SDK imports these parts on first use.
+        self._chat: Any = self._client.chat.completions.with_streaming_response.create
+        self._responses: Any = self._client.responses.with_streaming_response.create
 
     def open(self, body: dict[str, Any]) -> AbstractAsyncContextManager[HttpReply]:
         """See :class:`~evolve.llm.sdk.Sdk`."""
-        resource: Any = self._client.responses if "input" in body else self._client.chat.completions
-        reply: AbstractAsyncContextManager[HttpReply] = resource.with_streaming_response.create(**body)
+        create = self._responses if "input" in body else self._chat
+        reply: AbstractAsyncContextManager[HttpReply] = create(**body)
         return reply
 
     async def close(self) -> None:

@@ -42,11 +42,13 @@ class SseDecoder:
         if len(self._rest) > _MOST_BUFFERED:
             raise MalformedStreamError("a line of more than 16 MiB")
         try:
-            lines = [line.decode("utf-8") for line in buffer[:cut].splitlines()]
+            text = buffer[:cut].decode("utf-8")
         except UnicodeDecodeError:
             raise MalformedStreamError("not UTF-8") from None
+        if "\r" in text:
+            text = text.replace("\r\n", "\n").replace("\r", "\n")
         events = []
-        for line in lines:
+        for line in text.split("\n")[:-1]:
             if line.startswith("data:"):
                 self._data.append(line[5:].removeprefix(" "))
             elif not line:

@@ -6,12 +6,14 @@ A fence is longer than any run of backticks in the text, so nothing in the text 
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 _BACKTICKS = re.compile(r"`+")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 _SHORTEST = 3
 
 
+@lru_cache(maxsize=256)
 def fenced(text: str, language: str = "") -> str:
     """A code block that the text cannot end."""
     clean = _printable(text)

@@ -73,6 +73,7 @@ class PromptBook:
         self._budgets = budgets or SectionBudgets()
         self._cards = load_cards(where)
         self._systems: dict[object, str] = {}
+        self._fitting: dict[object, list[Card]] = {}
         self._templates = SandboxedEnvironment(
             loader=jinja2.FileSystemLoader(where),
             undefined=jinja2.StrictUndefined,
@@ -92,7 +93,7 @@ class PromptBook:
         if context.operator not in OPERATORS:
             raise UsageError(f"operator {context.operator!r}: one of {', '.join(OPERATORS)}")
         operator = OPERATORS[context.operator]
-        cards = [card for card in self._cards if card.fits(context)]
+        cards = self._fitting_cards(context)
         sections = [Section("parent", self._parent(context))]
         for name in operator.sections:
             sections.append(Section(name, self._section(name, context, cards)))
@@ -108,6 +109,13 @@ class PromptBook:
         most = self._budgets.detail * _CHARACTERS_PER_TOKEN
         shown = replace(unusable, search=shortened(unusable.search, most), closest=shortened(unusable.closest, most))
         return self._text("answers/mend.j2", unusable=shown)
+
+    def _fitting_cards(self, context: PromptContext) -> list[Card]:
+        bottleneck = context.profile.bottleneck if context.profile else None
+        key = (context.task, context.architecture, bottleneck)
+        if key not in self._fitting:
+            self._fitting[key] = [card for card in self._cards if card.fits(context)]
+        return self._fitting[key]
 
     def _system(self, context: PromptContext, cards: Sequence[Card]) -> str:
         stable = tuple(card for card in cards if card.about_architecture)

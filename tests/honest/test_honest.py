@@ -9,6 +9,7 @@ from tests.exploits.corpus import LANGUAGES, plain, read_head
 from tests.quick_judge import DATA
 
 PROGRAMS = sorted(path for path in Path(__file__).with_name("programs").iterdir() if path.suffix in LANGUAGES)
+pytestmark = pytest.mark.corpus
 TASKS = ("double", "softmax_rows", "sort_rows", "scale_bf16")
 
 

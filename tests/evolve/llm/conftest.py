@@ -7,6 +7,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import anthropic
+import openai
 import pytest
 
 from evolve.llm.budget import Purse
@@ -42,6 +44,14 @@ class Pair:
         return [self.journal.ends[n] for n in range(len(self.journal.starts))]
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _sdks_are_imported() -> None:
+    """The SDKs import most of themselves on first use, which takes seconds that no deadline should count."""
+    openai.AsyncOpenAI(api_key="x").chat.completions  # noqa: B018
+    openai.AsyncOpenAI(api_key="x").responses  # noqa: B018
+    anthropic.AsyncAnthropic(api_key="x").messages  # noqa: B018
+
+
 @pytest.fixture(autouse=True)
 def _no_ambient_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "OPENAI_BASE_URL"):
@@ -58,7 +68,7 @@ async def joined(
     purse: Purse | None = None,
     patience: dict[str, Any] | None = None,
     provider: dict[str, Any] | None = None,
-    factor: float = 200.0,
+    factor: float = 50.0,
 ) -> AsyncIterator[Pair]:
     clock, journal, purse = FastClock(factor), MemoryJournal(), purse or Purse()
     async with ModelServer(script, manners) as server:
@@ -73,7 +83,7 @@ async def joined(
                 )
                 for name, spoken in wires.items()
             },
-            patience=PatienceSettings(**{"silence_s": 40, "call_s": 200, **(patience or {})}),
+            patience=PatienceSettings(**{"silence_s": 40, "call_s": 1500, **(patience or {})}),
         )
         books = Books(journal, purse, PriceList({ModelName(name, "m1"): PRICE for name in wires}))
         client = ModelClient(settings, {"LOCAL_KEY": server.key}, books, clock)

@@ -274,3 +274,10 @@ async def test_a_missing_or_mangled_key_is_the_users_mistake_in_one_line(name, e
         await client.complete(request, KEY, "rewrite")
     assert "\n" not in str(caught.value)
     assert "newline-in-it" not in str(caught.value)
+
+
+def test_keys_are_missed_before_a_run_starts_not_during_it():
+    models = (ModelSettings(name="ollama/m"), ModelSettings(name="openai/gpt-x"))
+    client = ModelClient(LlmSettings(models=models), {}, Books(MemoryJournal(), Purse(), PriceList({})))
+    with pytest.raises(MissingKeyError, match="OPENAI_API_KEY"):
+        client.prepare()
