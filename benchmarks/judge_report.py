@@ -173,13 +173,18 @@ def without(row: Row) -> str:
         through = [name for name, verdict in row.without if verdict.got_through]
         return f"gets through without {', '.join(through)}" if through else "stopped by the other layers"
     verdict = row.without[0][1]
-    return f"**gets through** ({outcome(verdict)})" if verdict.got_through else f"{verdict.status}: a second line"
+    if verdict.got_through:
+        return f"**gets through** ({outcome(verdict)})"
+    if verdict.status == "passed":
+        return f"passed, {outcome(verdict)}"
+    return f"{verdict.status}: a second line"
 
 
 def outcome(verdict: Verdict) -> str:
     """What it got."""
-    if verdict.won and verdict.duel is not None and verdict.duel.ratio is not None:
-        return f"{verdict.duel.ratio.estimate:.2f}x the honest program"
+    if verdict.duel is not None and verdict.duel.ratio is not None:
+        ratio = verdict.duel.ratio
+        return f"{ratio.estimate:.2f}x the honest program [{ratio.low:.2f}, {ratio.high:.2f}]"
     return "the secret" if verdict.stole else "a mark left" if verdict.left else verdict.status
 
 
@@ -196,8 +201,8 @@ def alone(rows: Iterable[Row]) -> Iterator[str]:
     yield ""
     yield "These do not: " + ", ".join(f"{row.exploit.name} ({row.exploit.stopped_by})" for row in through) + "."
     yield ""
-    yield "A mechanism that stands alone is one that looks at the one thing that is wrong: limits at wrong numbers, guard"
-    yield "zones at bytes beside an output, edge shapes at shapes. None can be switched off outside of tests, and a"
+    yield "A mechanism that stands alone is one that looks at the one thing that is wrong: limits at wrong numbers,"
+    yield "guard zones at bytes beside an output, edge shapes at shapes. None can be switched off outside of tests, and a"
     yield "confirmation goes through all of them again in a new process with new inputs."
     yield ""
 

@@ -107,6 +107,8 @@ class Builds:
             try:
                 known = self._compile(task, source, language, order, key)
             except CandidateFailure as failure:
+                if failure.status is Status.TIMEOUT:  # another time the machine may be less busy
+                    raise
                 known = failure
             with self._lock:
                 self._done[key] = known
@@ -122,7 +124,7 @@ class Builds:
         folder.mkdir(mode=0o777)
         folder.chmod(0o777)
         try:
-            (folder / built.source_name).write_text(source, errors="replace")
+            (folder / built.source_name).write_text(source, encoding="utf-8", errors="replace")
             log = self._run_builder(task, folder, built, {"language": language, "order": order})
             artifact = self._store / f"{key}{Path(built.artifact).suffix}"
             take_artifact(folder / built.artifact, artifact)

@@ -53,13 +53,21 @@ def failed_evaluation(subject: Subject, trail: Trail, failure: CandidateFailure)
             **subject.fields(),
             "status": failure.status,
             "stage": trail.stage,
-            "message": failure.message,
-            "detail": failure.detail[-DETAIL_CAP:],
+            "message": printable(" ".join(failure.message.split())),
+            "detail": printable(failure.detail[-DETAIL_CAP:], but="\n\t"),
             "workloads": _wrong_workloads(subject.task, trail),
             "timing": Untimed(reason=f"not timed: {failure.status.value}"),
             "cost": trail.cost(),
         }
     )
+
+
+def printable(text: str, but: str = "") -> str:
+    """A candidate's words for terminals, prompts and databases: what is neither printable nor in ``but`` is replaced.
+
+    Lone surrogates are not printable: a source may hold them, and no database takes them.
+    """
+    return "".join(char if char in but or char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
 
 
 def passed_evaluation(

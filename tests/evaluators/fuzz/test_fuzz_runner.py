@@ -1,0 +1,154 @@
+"""Whatever a runner sends, the judge's side of it has a verdict: a round, a failure of the candidate, nothing else."""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+import subprocess
+import threading
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from evaluators import channel, exchange
+from evaluators.buffers import SharedBuffer
+from evaluators.channel import HEADER, MAX_BODY, Kind
+from evaluators.evaluation import Status
+from evaluators.exchange import Exchange
+from evaluators.failure import CandidateFailure
+from evaluators.layout import plan
+from evaluators.session import RoundTime, Session
+from evaluators.zygote.request import ExitStatus
+
+ENDED = ExitStatus(code=0, signal=None, cpu_s=0.0, max_rss_bytes=0)
+LAYOUT = plan("w", (4,), [("x", "in", "fp32", (4,)), ("out", "out", "fp32", (4,)), ("n", "inout", "i32", (2,))], 3)
+DEADLINE_S = 0.02
+
+
+class FakeChild:
+    """A runner's process that is not there."""
+
+    def __init__(self) -> None:
+        self.log, self._log_end = os.pipe()
+
+    def stop(self, deadline_s: float) -> None:
+        """It is always stopped."""
+
+    def resume(self) -> None:
+        """It never runs."""
+
+    def kill(self) -> None:
+        """It cannot be killed."""
+
+    def waited_ns(self) -> int:
+        """It needs no core."""
+        return 0
+
+    def wait(self, timeout_s: float) -> ExitStatus:
+        """It ended long ago."""
+        return ENDED
+
+    def close(self) -> None:
+        """Give the pipe back."""
+        os.close(self.log)
+        os.close(self._log_end)
+
+
+@st.composite
+def replies(draw: st.DrawFn) -> tuple[str, int, int, int, int, bool, bytes]:
+    """What to send back: a frame near to a right one, any bytes, nothing, or the end of the channel."""
+    how = draw(st.sampled_from(["frame", "frame", "frame", "bytes", "nothing", "close"]))
+    kind = draw(st.sampled_from([*map(int, Kind), 0, 200]))
+    failure, reserved, slot = draw(st.integers(0, 255)), draw(st.sampled_from([0, 0, 0, 7])), draw(st.integers(-1, 1))
+    body = draw(st.sampled_from([b"", b"", b"\x1b]0;t\x07 \xff", b"x" * MAX_BODY, b"x" * (MAX_BODY + 1)]))
+    if how == "bytes":
+        body = draw(st.binary(max_size=40))
+    return how, kind, failure, reserved, slot, draw(st.booleans()), body
+
+
+def respond(sock: socket.socket, script: list[tuple[str, int, int, int, int, bool, bytes]]) -> None:
+    """Answer one request after the other as the script says, some of them with the nonce they carry."""
+    for how, kind, failure, reserved, slot, with_nonce, body in script:
+        try:
+            request = sock.recv(channel.PACKET_CAP)
+            if how == "close":
+                sock.shutdown(socket.SHUT_RDWR)
+            if not request or how == "close":
+                break
+            _, _, _, asked, nonce = HEADER.unpack_from(request)
+            if how == "bytes":
+                sock.send(body)
+            elif how == "frame":
+                number = (asked + slot) % 2**32
+                sock.send(struct.pack("<BBHIQ", kind, failure, reserved, number, nonce if with_nonce else 1) + body)
+        except OSError:
+            break
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory):
+    built = tmp_path_factory.mktemp("exchange") / "exchange.so"
+    subprocess.run(["g++", *exchange.FLAGS, "-shared", "-fPIC", "-o", built, exchange.SOURCE], check=True)
+    return Exchange(built, spins=False)
+
+
+@pytest.fixture(scope="module")
+def buffers():
+    inputs = SharedBuffer("inputs", LAYOUT.input_bytes, read_only=True)
+    with inputs:
+        yield inputs
+
+
+def verdicts(session: Session) -> list[Status]:
+    """What becomes of a runner from its import to the end of a round."""
+    try:
+        session.import_program(DEADLINE_S)
+        session.prepare(LAYOUT, DEADLINE_S)
+        session.guard.poison()
+        done = session.round([2, 0], DEADLINE_S)
+        assert isinstance(done, RoundTime)
+        session.inspect(done)
+    except CandidateFailure as failure:
+        assert "\n" not in failure.message
+        assert failure.status is not Status.PASSED
+        return [failure.status]
+    return []
+
+
+@given(script=st.lists(replies(), min_size=1, max_size=5))
+@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_answers_end_in_a_round_or_a_failure_of_the_candidate(library, buffers, script):
+    ours, theirs = channel.pair()
+    outputs = SharedBuffer("outputs", LAYOUT.output_bytes, read_only=False)
+    session = Session(FakeChild(), ours, buffers, outputs, library)
+    peer = threading.Thread(target=respond, args=(theirs, script))
+    peer.start()
+    try:
+        verdicts(session)
+    finally:
+        session.close()
+        peer.join()
+        theirs.close()
+
+
+def test_right_answers_make_a_round(library, buffers):
+    """The fuzzing above reaches the end where the answers are right."""
+    right = [("frame", kind, 0, 0, 0, True, b"") for kind in (Kind.READY, Kind.PREPARED, Kind.DONE, Kind.DONE)]
+    ours, theirs = channel.pair()
+    outputs = SharedBuffer("outputs", LAYOUT.output_bytes, read_only=False)
+    session = Session(FakeChild(), ours, buffers, outputs, library)
+    peer = threading.Thread(target=respond, args=(theirs, right))
+    peer.start()
+    session.import_program(1.0)
+    session.prepare(LAYOUT, 1.0)
+    done = session.round([2, 0], 1.0)
+    session.inspect(done)
+    assert done.slots == (2, 0)
+    assert done.total_ns > 0
+    assert all(np.array_equal(outputs.bytes[places], seen) for places, seen in done.peeks)
+    peer.join()
+    session.close()
+    theirs.close()
