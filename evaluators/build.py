@@ -8,6 +8,7 @@ import os
 import secrets
 import shutil
 import stat
+import subprocess
 import threading
 import time
 from collections.abc import Mapping
@@ -31,7 +32,8 @@ REPORT_CAP = 64 << 10
 LOG_CAP = 64 << 10
 TEXT_CAP = 256 << 10
 FOLDER_FILES = 512
-"""Most files a build may leave where its artifact is a folder."""
+"""Most files and folders a build may leave where its artifact is a folder."""
+FOLDER_DEPTH = 16
 COMPILER_MEMORY_BYTES = 2 << 30
 COMPILER_PROCESSES = 128
 
@@ -131,7 +133,7 @@ class Builds:
             measures = read_report(folder / REPORT)
             artifacts = _texts(folder, built, log)
         finally:
-            shutil.rmtree(folder, ignore_errors=True)
+            remove_tree(folder)
         seconds = time.monotonic() - started
         return BuiltProgram(source, language, source_hash(source), artifact, measures, artifacts, seconds)
 
@@ -193,18 +195,36 @@ def take_artifact(path: Path, target: Path) -> None:
         take_file(path, target)
         return
     scratch = target.with_suffix(f".{secrets.token_hex(4)}.tmp")
-    total = 0
-    for count, (parent, folders, files) in enumerate(os.walk(path)):
-        place = scratch / Path(parent).relative_to(path)
+    try:
+        _take_folder(path, scratch)
+    except BaseException:
+        remove_tree(scratch)
+        raise
+    scratch.rename(target)
+
+
+def _take_folder(path: Path, target: Path) -> None:
+    found, total = 0, 0
+    for parent, folders, files in os.walk(path):
+        place = target / Path(parent).relative_to(path)
+        found += 1 + len(files)
+        if found > FOLDER_FILES or len(place.relative_to(target).parts) > FOLDER_DEPTH:
+            raise CandidateFailure(Status.BUILD_ERROR, f"the build left too many files or folders in {path.name}")
         place.mkdir(mode=0o755)
         folders[:] = [name for name in folders if not (Path(parent) / name).is_symlink()]
         for name in files:
             take_file(Path(parent) / name, place / name)
             total += (place / name).stat().st_size
-        if total > ARTIFACT_CAP or count + len(files) > FOLDER_FILES:
-            shutil.rmtree(scratch)
-            raise CandidateFailure(Status.BUILD_ERROR, f"the build left too much in {path.name}")
-    scratch.rename(target)
+            if total > ARTIFACT_CAP:
+                raise CandidateFailure(Status.BUILD_ERROR, f"the build left too much in {path.name}")
+
+
+def remove_tree(folder: Path) -> None:
+    """Remove a folder that an enemy may have filled: also one that is deeper than Python can go."""
+    try:
+        shutil.rmtree(folder, ignore_errors=True)
+    except RecursionError:
+        subprocess.run(["rm", "-rf", "--", folder], check=False)
 
 
 def take_file(path: Path, target: Path) -> None:

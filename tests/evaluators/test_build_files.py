@@ -7,7 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluators.build import ARTIFACT_CAP, read_report, take_file
+from evaluators.build import (
+    ARTIFACT_CAP,
+    FOLDER_FILES,
+    read_report,
+    remove_tree,
+    take_artifact,
+    take_file,
+)
 from evaluators.builders.cpp import instruction_mix
 from evaluators.evaluation import Status
 from evaluators.failure import CandidateFailure
@@ -40,6 +47,43 @@ def test_anything_else_is_a_build_error(tmp_path, kind):
         take_file(path, tmp_path / "b.so")
     assert caught.value.status is Status.BUILD_ERROR
     assert not (tmp_path / "b.so").exists()
+
+
+def test_a_folder_is_copied_without_its_links(tmp_path):
+    source = tmp_path / "cache"
+    (source / "a").mkdir(parents=True)
+    (source / "a" / "kernel.cubin").write_bytes(b"code")
+    (source / "b").symlink_to("/etc")
+    take_artifact(source, tmp_path / "taken")
+    assert [p.relative_to(tmp_path / "taken").as_posix() for p in (tmp_path / "taken").rglob("*")] == [
+        "a",
+        "a/kernel.cubin",
+    ]
+
+
+@pytest.mark.parametrize("kind", ["deep", "many", "link to a file"])
+def test_a_folder_made_to_hurt_is_a_build_error_and_leaves_nothing(tmp_path, kind):
+    source = tmp_path / "cache"
+    source.mkdir()
+    match kind:
+        case "deep":
+            where = os.open(source, os.O_RDONLY)
+            for _ in range(1500):  # deeper than Python's recursion goes
+                os.mkdir("d", dir_fd=where)
+                below = os.open("d", os.O_RDONLY, dir_fd=where)
+                os.close(where)
+                where = below
+            os.close(where)
+        case "many":
+            for number in range(FOLDER_FILES):
+                (source / str(number)).touch()
+        case "link to a file":
+            (source / "passwd").symlink_to("/etc/passwd")
+    with pytest.raises(CandidateFailure) as caught:
+        take_artifact(source, tmp_path / "taken")
+    assert caught.value.status is Status.BUILD_ERROR
+    remove_tree(source)
+    assert not list(tmp_path.iterdir())
 
 
 @given(st.binary(max_size=200))
