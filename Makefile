@@ -20,6 +20,9 @@ check: $(VENV)/.installed-dev
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 
+judge-report: $(VENV)/.installed-dev
+	$(VENV)/bin/python -m benchmarks.judge_report
+
 clean:
 	rm -rf $(VENV) build dist
 

@@ -18,7 +18,7 @@ from evaluators.evaluation import (
     WorkloadResult,
 )
 from evaluators.failure import CandidateFailure
-from evaluators.scoring import ALPHA, call_interval, crowded, relative_half_width
+from evaluators.scoring import ALPHA, call_interval, crowded, relative_half_width, too_short
 from evaluators.source import source_hash
 from evaluators.task import Task, Workload
 from evaluators.trail import Trail
@@ -132,7 +132,10 @@ def workload_result(workload: Workload, case: Case, calibration: WorkloadCalibra
 def _untimed_reason(speedup: Interval | None, case: Case) -> str | None:
     if speedup is None:
         return "no baseline to compare with, or too few rounds"
-    waited = crowded(times for by_baseline in case.times.values() for times in by_baseline.values())
+    series = [times for by_baseline in case.times.values() for times in by_baseline.values()]
+    if too_short(series):
+        return "too short: a call takes little beside the channel's own time; give the workload more to do"
+    waited = crowded(series)
     if waited is not None:
         return f"too noisy: the programs waited {100 * waited:.0f} % of the time for a core; others use this machine"
     half = relative_half_width(speedup)

@@ -20,8 +20,9 @@ from evaluators.plan import RoundPlan
 from evaluators.session import RoundTime, Session
 from evaluators.surprise import Surprise
 
-RESOLUTION = 0.05
-"""A call is never taken to be shorter than this share of the empty call: below lies only noise of the subtraction."""
+RESOLUTION = 0.4
+"""A call is never taken to be shorter than this share of the empty call: below lies what a program can hide, namely
+what it still does between its reply and the judge's look at the output (3 to 5 us), and the noise of the subtraction."""
 MOST_CHECKED_CALLS = 16
 """Where comparing is cheap, as many more calls than the plan asks for are compared as the budget lasts for."""
 CHECKING_BUDGET_S = 0.004
@@ -49,6 +50,8 @@ class PairedTimes:
     theirs: list[float] = field(default_factory=list)
     waited: list[float] = field(default_factory=list)
     """For each round the smaller of the two programs' waited shares: a program can make itself wait, not the other."""
+    unresolved: list[bool] = field(default_factory=list)
+    """For each round whether both programs' calls were too short to be told apart."""
 
     def log_ratios(self) -> list[float]:
         """``log(theirs / ours)``: above 0 where ours is faster."""
@@ -103,10 +106,15 @@ def paired_round(
             _check(side, plan, rounds[id(side)], before, rng, surprise, whole=whole and side is ours)
         series.append(_net_us(side, rounds[id(side)]))
     times.waited.append(min(time.waited_share for time in rounds.values()))
+    times.unresolved.append(all(_net_us(side, rounds[id(side)]) <= _least_us(side) for side in (ours, theirs)))
 
 
 def _net_us(side: Side, time: RoundTime) -> float:
-    return max(time.call_us - side.empty_call_us, RESOLUTION * side.empty_call_us)
+    return max(time.call_us - side.empty_call_us, _least_us(side))
+
+
+def _least_us(side: Side) -> float:
+    return RESOLUTION * side.empty_call_us
 
 
 def _check(

@@ -65,3 +65,8 @@ def crowded(times: Iterable[PairedTimes]) -> float | None:
     shares = [share for series in times for share in series.waited]
     share = median(shares) if shares else 0.0
     return share if share > MOST_WAITED else None
+
+
+def too_short(times: Iterable[PairedTimes]) -> bool:
+    """Whether in most rounds of one of these series both programs' calls were too short to be told apart."""
+    return any(sum(series.unresolved) > len(series.unresolved) / 2 for series in times)

@@ -5,7 +5,7 @@ import pytest
 from evaluators.evaluation import DuelOutcome, Interval
 from evaluators.plan import MAX_CALLS, MAX_POOL_BYTES, MIN_CALLS, round_plan
 from evaluators.rounds import PairedTimes
-from evaluators.scoring import combined_log_ratios, duel_outcome, normalised_weights
+from evaluators.scoring import combined_log_ratios, duel_outcome, normalised_weights, too_short
 from evaluators.task import Arg, Task, Workload
 
 CACHE = 32 << 20
@@ -93,3 +93,9 @@ def test_a_duel_is_decided_by_its_interval(low, high, outcome):
 
 def test_an_unbounded_interval_decides_nothing():
     assert duel_outcome(None) is None
+
+
+def test_programs_too_short_to_be_told_apart_have_no_score():
+    long, short = PairedTimes(unresolved=[False] * 10), PairedTimes(unresolved=[True] * 6 + [False] * 4)
+    assert too_short([long, short])
+    assert not too_short([long, PairedTimes()])
