@@ -205,8 +205,8 @@ def alone(rows: Iterable[Row]) -> Iterator[str]:
     yield "These have none: " + ", ".join(f"{row.exploit.name} ({row.exploit.stopped_by})" for row in through) + "."
     yield ""
     yield "A mechanism that stands alone is one that looks at the one thing that is wrong: limits at wrong numbers,"
-    yield "guard zones at bytes beside an output, edge shapes at shapes. None can be switched off outside of tests, and a"
-    yield "confirmation goes through all of them again in a new process with new inputs."
+    yield "guard zones at bytes beside an output, edge shapes at shapes. None can be switched off outside of tests, and"
+    yield "a confirmation goes through all of them again in a new process with new inputs."
     yield ""
 
 

@@ -71,7 +71,7 @@ extern "C" int64_t answer_calls(int32_t channel, uint8_t* packet, int64_t room, 
 
 struct Round {
     int32_t channel, calls, peeks;
-    int64_t spin_ns;
+    int64_t spin_ns, most_ns;
     const Header *requests, *answers;
     const int64_t* places;   // calls * peeks offsets into the outputs
     const uint8_t* outputs;
@@ -89,6 +89,10 @@ extern "C" int32_t ask_calls(Round* round) {
     const int64_t start = now_ns();
     for (round->answered = 0; round->answered < round->calls; round->answered++) {
         const int32_t i = round->answered;
+        if (now_ns() - start > round->most_ns) {
+            round->error = ETIMEDOUT;
+            return 0;
+        }
         ssize_t length = send(round->channel, round->requests + i, sizeof(Header), MSG_NOSIGNAL | MSG_DONTWAIT);
         if (length >= 0) length = receive(round->channel, round->reply, round->room, round->spin_ns);
         if (length < 0) {

@@ -30,6 +30,7 @@ class _Round(ctypes.Structure):
         ("calls", ctypes.c_int32),
         ("peeks", ctypes.c_int32),
         ("spin_ns", ctypes.c_int64),
+        ("most_ns", ctypes.c_int64),
         ("requests", _POINTER),
         ("answers", _POINTER),
         ("places", _POINTER),
@@ -80,6 +81,7 @@ class Exchange:
         answers: Sequence[bytes],
         places: npt.NDArray[np.int64],
         outputs: npt.NDArray[np.uint8],
+        most_s: float,
     ) -> Asked:
         """Send the requests one by one, each after the answer to the one before; look at outputs after each answer.
 
@@ -89,6 +91,7 @@ class Exchange:
             answers: what must be answered to each.
             places: offsets into the outputs, a row a call.
             outputs: the runner's output buffer.
+            most_s: no request is sent later than this after the first.
         """
         seen = np.empty(places.shape, np.uint8)
         reply = np.empty(PACKET_CAP, np.uint8)
@@ -98,6 +101,7 @@ class Exchange:
             calls=len(packets),
             peeks=places.shape[1],
             spin_ns=JUDGE_SPIN_NS if self.spins else 0,
+            most_ns=int(most_s * 1e9),
             requests=requested.ctypes.data,
             answers=expected.ctypes.data,
             places=places.ctypes.data,

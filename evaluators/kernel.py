@@ -154,6 +154,7 @@ class KernelJudge:
         except CandidateFailure as failure:
             failure.whose = whose
             raise
+        session.bounded = True
         try:
             checker = Checker(self._bench.reference, self._bench.lock, arena.rng, trail.errors)
             yield Case(program, session, checker, trail)

@@ -22,7 +22,7 @@ from evaluators.surprise import Surprise
 
 RESOLUTION = 0.4
 """A call is never taken to be shorter than this share of the empty call: below lies what a program can hide, namely
-what it still does between its reply and the judge's look at the output (3 to 5 us), and the noise of the subtraction."""
+what it still does between its reply and the judge's look at the output (3 to 5 us), and noise of the subtraction."""
 MOST_CHECKED_CALLS = 16
 """Where comparing is cheap, as many more calls than the plan asks for are compared as the budget lasts for."""
 CHECKING_BUDGET_S = 0.004

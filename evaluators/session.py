@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import secrets
 import socket
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,6 +45,10 @@ DRAINED_CHUNKS = 64
 """Reads of the log at one time: a program that writes as fast as we read must not keep us reading."""
 STOP_DEADLINE_S = 5.0
 EXIT_DEADLINE_S = 2.0
+ROUND_S = 10.0
+"""What all calls of a round may take, beside one call's deadline: rounds are planned for half a second."""
+JUDGEMENT_S = 180.0
+"""What a candidate's runner may take in one judgement, all its phases together."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +83,9 @@ class Session:
         exchange: Exchange | None = None,
     ) -> None:
         self.child = child
+        self.bounded = False
+        """Whether it may take no more than ``JUDGEMENT_S`` in all."""
+        self._taken_s = 0.0
         self._exchange = exchange
         self.inputs = inputs
         self.outputs = outputs
@@ -166,7 +176,11 @@ class Session:
         self._assert_quiet()
         waited_ns = self.child.waited_ns()
         self.resume()
-        asked = self._exchange.ask(self._channel.fileno(), packets, answers, places, self.outputs.bytes)
+        most_s = ROUND_S + call_deadline_s
+        with self._taking():
+            asked = self._exchange.ask(self._channel.fileno(), packets, answers, places, self.outputs.bytes, most_s)
+        if asked.error == errno.ETIMEDOUT:
+            raise CandidateFailure(Status.TIMEOUT, f"a round of {len(slots)} calls took longer than {most_s:g} s")
         if asked.error:
             self._no_answer(OSError(asked.error, os.strerror(asked.error)), "call", call_deadline_s)
         if asked.reply is not None:
@@ -248,7 +262,8 @@ class Session:
         try:
             assert_quiet(self._channel)
             send(self._channel, encode(Frame(ask, slot, nonce, body=body)))
-            frame = receive(self._channel)
+            with self._taking():
+                frame = receive(self._channel)
         except (ChannelClosed, DeadlineExceeded, ProtocolViolation) as error:
             self._no_answer(error, phase, deadline_s)
         self._admitted(frame, nonce, slot, phase)
@@ -259,6 +274,15 @@ class Session:
         except (ChannelClosed, ProtocolViolation) as error:
             self._no_answer(error, phase, deadline_s)
         return frame.slot
+
+    @contextmanager
+    def _taking(self) -> Iterator[None]:
+        """Count the time in which the program is waited for."""
+        started = time.monotonic()
+        yield
+        self._taken_s += time.monotonic() - started
+        if self.bounded and self._taken_s > JUDGEMENT_S:
+            raise CandidateFailure(Status.TIMEOUT, f"took more than {JUDGEMENT_S:g} s in all its phases together")
 
     def _assert_quiet(self) -> None:
         try:
