@@ -4,13 +4,16 @@ PYTHON ?= python3
 VENV ?= .venv
 DEMO_SECONDS ?= 60
 
-.PHONY: demo test check clean
+.PHONY: demo test test-all check clean
 
 demo: $(VENV)/.installed
 	$(VENV)/bin/evolve run q4_matvec_cpu --set caps.seconds=$(DEMO_SECONDS)
 
 test: $(VENV)/.installed-dev
 	$(VENV)/bin/python -m pytest
+
+test-all: $(VENV)/.installed-dev
+	$(VENV)/bin/python -m pytest -m ''
 
 check: $(VENV)/.installed-dev
 	$(VENV)/bin/ruff check .

@@ -17,6 +17,7 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -25,12 +26,19 @@ from evaluators.evaluation import Evaluation, Interval, Timed
 from evaluators.judge import open_judge
 from evaluators.kernel import KernelJudge
 from evaluators.shapes import axis_names
-from evaluators.task import Task
+from evaluators.task import Language, Task
 from evaluators.task_loading import find_task, load_task
 
 TUNED = re.compile(r"^(NUM_WARPS = )\d+(.*# tune: )(.*)$", re.MULTILINE)
-NCU_DEADLINE_S = 90
+NCU_DEADLINE_S = 60
 LAUNCHES = 12
+PROGRAMS: tuple[tuple[str, str, Language], ...] = (
+    ("triton seed, first of all", "seed.py", "triton"),
+    ("triton seed", "seed.py", "triton"),
+    ("cuda seed", "seed.cu", "cuda"),
+    ("fails to build", "int x = ;", "cuda"),
+    ("writes nothing", "empty", "cuda"),
+)
 
 
 def main() -> None:
@@ -56,23 +64,21 @@ def main() -> None:
         record["floor_us"] = {n: c.floor_us for n, c in judge.calibrations.items()}
         record["calls_a_round"] = {n: c.plan.calls for n, c in judge.calibrations.items()}
         save(arguments.out, record)
-        programs(judge, task, record)
+        programs(judge, task, record, arguments.out)
         save(arguments.out, record)
     record["outside"] = outside(task, arguments.out)
     save(arguments.out, record)
     show(record)
 
 
-def programs(judge: KernelJudge, task: Task, record: dict[str, Any]) -> None:
-    """Judge both seeds, the seed against itself, programs that fail early, and the seed's tuned relatives."""
+def programs(judge: KernelJudge, task: Task, record: dict[str, Any], out: Path) -> None:
+    """Judge both seeds, programs that fail early, the seed against itself, and its tuned relatives; save each."""
     seed, other = (task.folder / "seed.py").read_text(), (task.folder / "seed.cu").read_text()
-    record["programs"] = {
-        "triton seed, first of all": facts(judge.evaluate(seed, "triton")),
-        "triton seed": facts(judge.evaluate(seed, "triton")),
-        "cuda seed": facts(judge.evaluate(other, "cuda")),
-        "fails to build": facts(judge.evaluate("int x = ;", "cuda")),
-        "writes nothing": facts(judge.evaluate(empty(task), "cuda")),
-    }
+    made = record["programs"] = {}
+    for name, source, language in PROGRAMS:
+        text = {"seed.py": seed, "seed.cu": other, "empty": empty(task)}.get(source, source)
+        made[name] = facts(judge.evaluate(text, language))
+        save(out, record)
     duel = judge.duel((seed, "triton"), (seed, "triton"))
     record["duel_with_itself"] = {
         "outcome": duel.outcome,
@@ -80,18 +86,19 @@ def programs(judge: KernelJudge, task: Task, record: dict[str, Any]) -> None:
         "rounds": duel.rounds,
         "device_s": duel.cost.device_s,
     }
-    started, tuned = time.monotonic(), {}
-    for warps in TUNED.search(seed)[3].split(","):
+    started, tuned = time.monotonic(), record.setdefault("tuned", {})
+    line = TUNED.search(seed)
+    for warps in line[3].split(",") if line else ():
         evaluation = judge.evaluate(TUNED.sub(rf"\g<1>{warps.strip()}\g<2>\g<3>", seed), "triton")
         tuned[f"NUM_WARPS = {warps.strip()}"] = facts(evaluation)
-    took = time.monotonic() - started
-    record["tuned"] = tuned
-    record["throughput"] = {
-        "candidates": len(tuned),
-        "wall_s": took,
-        "candidates_an_hour": 3600 * len(tuned) / took,
-        "device_s_share": sum(t["device_s"] for t in tuned.values()) / took,
-    }
+        took = time.monotonic() - started
+        record["throughput"] = {
+            "candidates": len(tuned),
+            "wall_s": took,
+            "candidates_an_hour": 3600 * len(tuned) / took,
+            "device_s_share": sum(t["device_s"] for t in tuned.values()) / took,
+        }
+        save(out, record)
 
 
 def empty(task: Task) -> str:
@@ -130,20 +137,25 @@ def launch(task: Task) -> None:
 
 def load_seed(task: Task) -> Any:
     spec = importlib.util.spec_from_file_location("seed", task.folder / "seed.py")
+    if spec is None or spec.loader is None:
+        raise SystemExit(f"{task.folder}/seed.py is no Python file")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return getattr(module, task.entry)
 
 
-def scalars(task: Task, axes: dict[str, int]) -> list[int]:
+def scalars(task: Task, axes: Mapping[str, int]) -> list[int]:
     return [axes[name] for name in axis_names(task.args)]
 
 
-def arrays(task: Task, axes: dict[str, int]) -> list[Any]:
+def arrays(task: Task, axes: Mapping[str, int]) -> list[Any]:
     import torch  # noqa: PLC0415
 
     kinds = {"fp32": torch.float32, "bf16": torch.bfloat16}
-    return [torch.randn([axes[d] for d in a.shape], device="cuda").to(kinds[a.dtype]) for a in task.args]
+    return [
+        torch.randn([d if isinstance(d, int) else axes[d] for d in a.shape], device="cuda").to(kinds[a.dtype])
+        for a in task.args
+    ]
 
 
 def outside(task: Task, out: Path) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from evaluators.buffers import SharedBuffer
 from evaluators.build import BuiltProgram
 from evaluators.content import ContentPool
 from evaluators.dtypes import Array
+from evaluators.exchange import Exchange
 from evaluators.launch import open_session
 from evaluators.layout import Layout
 from evaluators.plan import RoundPlan, round_plan
@@ -30,12 +31,15 @@ class Arena:
     variation out of their ratio. Outputs are each runner's own. All but the one being timed are stopped.
     """
 
-    def __init__(self, zygote: Zygote, task: Task, layouts: Iterable[Layout], cpus: frozenset[int]) -> None:
+    def __init__(
+        self, zygote: Zygote, task: Task, layouts: Iterable[Layout], cpus: frozenset[int], exchange: Exchange
+    ) -> None:
         layouts = list(layouts)
         self.task = task
         self.rng = np.random.default_rng(secrets.randbits(128))
         self._zygote = zygote
         self._cpus = cpus
+        self._exchange = exchange
         self._output_bytes = max(layout.output_bytes for layout in layouts)
         self._inputs = SharedBuffer("inputs", max(layout.input_bytes for layout in layouts), read_only=True)
         self._sessions: dict[str, Session] = {}
@@ -49,7 +53,9 @@ class Arena:
 
     def open(self, program: BuiltProgram) -> Session:
         """A fresh runner for a program, stopped. The caller closes it."""
-        session = open_session(self._zygote, self.task, program, self._inputs, self._output_bytes, self._cpus)
+        session = open_session(
+            self._zygote, self.task, program, self._inputs, self._output_bytes, self._cpus, self._exchange
+        )
         try:
             session.stop()
         except BaseException:

@@ -15,10 +15,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from evaluators import builder
+from evaluators import builder, exchange
 from evaluators.builders import Builder, builder_of
 from evaluators.builders.base import REPORT, BuildTarget
+from evaluators.errors import JudgeError
 from evaluators.evaluation import Artifact, Status
+from evaluators.exchange import Exchange
 from evaluators.failure import CandidateFailure
 from evaluators.source import build_flags, check_blocks, source_hash
 from evaluators.task import Language, Task
@@ -246,3 +248,16 @@ def read_plain_file(path: Path, cap: int) -> bytes | None:
     finally:
         os.close(fd)
     return content if len(content) <= cap else None
+
+
+def build_exchange(builds: Builds, task: Task, cpus: frozenset[int]) -> Exchange:
+    """The native ends of timed rounds, for runners bound to these cores.
+
+    Raises:
+        CandidateFailure: the compiler refused our own source.
+    """
+    program = builds.build(task, exchange.SOURCE.read_text(), "cpp", exchange.FLAGS)
+    if program.artifact is None:
+        raise JudgeError("the C++ builder left no shared object")
+    undisturbed = os.sched_getscheduler(0) != os.SCHED_OTHER and len(os.sched_getaffinity(0)) > len(cpus)
+    return Exchange(program.artifact, spins=undisturbed)

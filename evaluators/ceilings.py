@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from evaluators.arena import Arena
-from evaluators.build import Builds, BuiltProgram
+from evaluators.build import Builds, BuiltProgram, build_exchange
 from evaluators.dtypes import Array
 from evaluators.empty import empty_call_us
 from evaluators.plan import RoundPlan, round_plan
@@ -57,7 +57,7 @@ def measure_ceilings(zygote: Zygote, builds: Builds, threads: int, cpus: frozens
         task = _task(entry, threads, elements, outputs)
         program = builds.build(task, SOURCE.read_text(), "cpp", FLAGS)
         plan = round_plan(task, task.workloads[0], cache_bytes, call_s=EXPECTED_CALL_S)
-        with Arena(zygote, task, [plan.layout], cpus) as arena:
+        with Arena(zygote, task, [plan.layout], cpus, build_exchange(builds, task, cpus)) as arena:
             return _best_us(arena, plan, program, builds)
 
     read_us = best_us("read_sum", BANDWIDTH_ELEMENTS, 1)

@@ -20,7 +20,7 @@ from evaluators.cuda.device import Gpu
 from evaluators.cuda.platform import CudaPlatform
 from evaluators.device import Cpu, DeviceLock
 from evaluators.environment import describe_environment
-from evaluators.errors import JudgeError, UsageError
+from evaluators.errors import JudgeError, TaskError, UsageError
 from evaluators.evaluation import Environment
 from evaluators.kernel import KernelJudge
 from evaluators.priority import Priority
@@ -69,6 +69,7 @@ def open_gpu_judge(
     Raises:
         UsageError: torch, Triton or a compiler is missing, or the sandbox is below the minimum.
     """
+    _refuse_changed_in_place(task)
     gpu = find_gpu()
     with ExitStack() as stack:
         scratch = stack.enter_context(scratch_folder())
@@ -82,6 +83,15 @@ def open_gpu_judge(
         judge = _on_device(task, CudaPlatform(gpu, zygote, scratch), builds, environment, scratch)
         stack.callback(judge.close)
         yield judge, environment
+
+
+def _refuse_changed_in_place(task: Task) -> None:
+    changed = next((arg.name for arg in task.args if arg.role == "inout"), None)
+    if changed is not None:
+        raise TaskError(
+            f"task {task.name}: args: {changed!r} has role 'inout', which a judge on a GPU does not fill yet; "
+            "make it an 'in' and an 'out'"
+        )
 
 
 def find_gpu() -> Gpu | None:

@@ -117,6 +117,15 @@ def open_judge(
         yield judge, environment
 
 
+def _is_timed_here(task: Task) -> bool:
+    """Whether rounds are a chain of wake-ups of the processor's threads, which real-time priority makes steadier.
+
+    On a GPU a round is one wake-up, while whoever waits for the device spins: at real-time priority it would keep a
+    core from the driver's kernel threads, which are of the ordinary class.
+    """
+    return task.metric == "time" and not GPU_LANGUAGES & set(task.languages)
+
+
 def preload_for(task: Task) -> tuple[str, ...]:
     """What the zygote imports for a task: what every runner needs, and what many candidates of this task will."""
     return (*PRELOAD, "numpy.random", "numpy.linalg") if "numpy" in task.python_packages else PRELOAD
@@ -165,7 +174,7 @@ class Server:
             return
         try:
             task = load_task(Path(settings["task_folder"]))
-            priority = raise_priority() if task.metric == "time" else "ordinary"
+            priority = raise_priority() if _is_timed_here(task) else "ordinary"
             opened = open_judge(task, sandbox=settings["sandbox"], lanes=settings["lanes"], priority=priority)
             with opened as (judge, environment):
                 judge.calibrate()

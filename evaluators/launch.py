@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from contextlib import ExitStack
+from pathlib import Path
 
 from evaluators import channel
 from evaluators.buffers import SharedBuffer
 from evaluators.build import BuiltProgram
+from evaluators.exchange import Exchange
 from evaluators.session import Session
 from evaluators.task import Task
 from evaluators.zygote.client import ChildLimits, SpawnRequest, Zygote
@@ -23,6 +25,7 @@ def open_session(
     inputs: SharedBuffer,
     output_bytes: int,
     cpus: frozenset[int] | None,
+    exchange: Exchange | None = None,
 ) -> Session:
     """A runner that has imported the program and waits for its first workload.
 
@@ -33,6 +36,7 @@ def open_session(
         inputs: the shared, read-only inputs.
         output_bytes: how much room its outputs need at most, guard zones included.
         cpus: the cores it is bound to.
+        exchange: what timed rounds need.
 
     Raises:
         CandidateFailure: it could not be imported.
@@ -49,9 +53,9 @@ def open_session(
                 SpawnRequest(
                     role="runner",
                     entry="evaluators.runner:main",
-                    payload=_payload(task, program),
+                    payload=_payload(task, program, exchange),
                     fds={"channel": theirs.fileno(), "inputs": reader, "outputs": outputs.fd},
-                    readable=(program.artifact,) if program.artifact else (),
+                    readable=_readable(program, exchange),
                     writable=(),
                     limits=ChildLimits(
                         memory_bytes=task.limits.memory_bytes + mapped, cpu_s=CPU_SECONDS, file_bytes=0, processes=0
@@ -64,7 +68,7 @@ def open_session(
         finally:
             theirs.close()
             os.close(reader)
-        session = Session(child, ours, inputs, outputs)
+        session = Session(child, ours, inputs, outputs, exchange)
         stack.pop_all()
     try:
         session.import_program(task.limits.import_s)
@@ -74,12 +78,19 @@ def open_session(
     return session
 
 
-def _payload(task: Task, program: BuiltProgram) -> dict[str, object]:
+def _readable(program: BuiltProgram, exchange: Exchange | None) -> tuple[Path, ...]:
+    shared = (program.artifact, exchange.library if exchange is not None else None)
+    return tuple(path for path in shared if path is not None)
+
+
+def _payload(task: Task, program: BuiltProgram, exchange: Exchange | None) -> dict[str, object]:
     payload: dict[str, object] = {"language": program.language, "entry": task.entry, "threads": task.threads}
     if program.artifact is not None:
         payload["artifact"] = str(program.artifact)
     else:
         payload["source"] = program.source
+    if exchange is not None:
+        payload["exchange"] = {"library": str(exchange.library), "spin_ns": exchange.runner_spin_ns}
     return payload
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from evaluators.arena import Arena
-from evaluators.build import Builds
+from evaluators.build import Builds, build_exchange
 from evaluators.ceilings import Ceilings, measure_ceilings
 from evaluators.layout import Layout
 from evaluators.plan import RoundPlan, round_plan
@@ -55,7 +55,8 @@ class CpuPlatform:
 
     def arena(self, task: Task, layouts: Iterable[Layout]) -> Arena:
         """See :class:`Platform`."""
-        return Arena(self.zygote, task, layouts, self.cpus)
+        exchange = build_exchange(self.builds, task, self.cpus)
+        return Arena(self.zygote, task, layouts, self.cpus, exchange)
 
     def plan(self, task: Task, workload: Workload) -> RoundPlan:
         """See :class:`Platform`."""

@@ -14,6 +14,7 @@ import traceback
 from collections.abc import Mapping
 from typing import Any
 
+from evaluators.answering import Answering
 from evaluators.blas import set_threads
 from evaluators.channel import (
     ADMISSION_CODES,
@@ -53,23 +54,32 @@ class Runner:
         self._outputs = memoryview(self._output_map)
         self._program: Program | None = None
         self._calls: list[Call] = []
+        self._answering = Answering(payload["exchange"]) if "exchange" in payload else None
 
     def serve(self) -> None:
         """Answer frames until the judge closes the channel."""
         while True:
             try:
-                frame = receive(self._channel)
+                frame, raised = self._next()
             except ChannelClosed:
                 return
             kind, body = Kind.FAILED, b""
             failure = 0
             try:
+                if raised is not None:
+                    raise raised
                 kind = self._obey(frame)
             except BaseException as error:
                 admitted = _admission(error)
                 failure = ADMISSION_CODES[admitted.status]
                 body = str(admitted).encode(errors="replace")[-min(MESSAGE_CAP, MAX_BODY) :]
             self._channel.send(encode(Frame(kind, frame.slot, frame.nonce, failure, body)))
+
+    def _next(self) -> tuple[Frame, BaseException | None]:
+        """The next frame that native code cannot answer, and what the call it asked for raised, if it was one."""
+        if self._answering is None:
+            return receive(self._channel), None
+        return self._answering.run(self._channel.fileno(), self._calls)
 
     def _obey(self, frame: Frame) -> Kind:
         if frame.kind is Kind.CALL:

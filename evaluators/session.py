@@ -6,7 +6,6 @@ import json
 import os
 import secrets
 import socket
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +16,6 @@ import numpy.typing as npt
 from evaluators.buffers import OutputGuard, SharedBuffer
 from evaluators.channel import (
     ADMITTED,
-    PACKET_CAP,
     ChannelClosed,
     DeadlineExceeded,
     Frame,
@@ -32,6 +30,7 @@ from evaluators.channel import (
 )
 from evaluators.errors import JudgeError
 from evaluators.evaluation import Status
+from evaluators.exchange import Exchange
 from evaluators.failure import CandidateFailure
 from evaluators.layout import Layout, slot_views
 from evaluators.zygote.client import Child, ExitStatus
@@ -68,8 +67,16 @@ class RoundTime:
 class Session:
     """One runner, from import to end. Every method may raise :class:`CandidateFailure`."""
 
-    def __init__(self, child: Child, channel: socket.socket, inputs: SharedBuffer, outputs: SharedBuffer) -> None:
+    def __init__(
+        self,
+        child: Child,
+        channel: socket.socket,
+        inputs: SharedBuffer,
+        outputs: SharedBuffer,
+        exchange: Exchange | None = None,
+    ) -> None:
         self.child = child
+        self._exchange = exchange
         self.inputs = inputs
         self.outputs = outputs
         self._channel = channel
@@ -147,34 +154,28 @@ class Session:
         The runner is stopped before and after. Follow with :meth:`inspect`, which takes time and so is apart: in a
         pair the other runner goes first.
         """
+        if self._exchange is None:
+            raise RuntimeError("this session was opened for single calls")
         nonces = [secrets.randbits(64) for _ in slots]
         packets = [encode(Frame(Kind.CALL, s, n)) for s, n in zip(slots, nonces, strict=True)]
         answers = [encode(Frame(Kind.DONE, s, n)) for s, n in zip(slots, nonces, strict=True)]
-        peeks = [self._peek_places(s) for s in slots]
-        seen: list[npt.NDArray[np.uint8]] = []
-        flat, channel = self.outputs.bytes, self._channel
+        places = np.stack([self._peek_places(s) for s in slots])
         idle = self._idle_places(slots)
-        untouched = flat[idle]
-        set_receive_deadline(channel, call_deadline_s)
+        untouched = self.outputs.bytes[idle]
+        set_receive_deadline(self._channel, call_deadline_s)
         self._assert_quiet()
         waited_ns = self.child.waited_ns()
         self.resume()
-        start = time.perf_counter_ns()
-        for packet, answer, places in zip(packets, answers, peeks, strict=True):
-            try:
-                send(channel, packet)
-                reply = channel.recv(PACKET_CAP)
-            except (OSError, ChannelClosed, DeadlineExceeded) as error:
-                self._no_answer(error, "call", call_deadline_s)
-            if reply != answer:
-                self._wrong_answer(reply, answer)
-            seen.append(flat[places])
-        total = time.perf_counter_ns() - start
+        asked = self._exchange.ask(self._channel.fileno(), packets, answers, places, self.outputs.bytes)
+        if asked.error:
+            self._no_answer(OSError(asked.error, os.strerror(asked.error)), "call", call_deadline_s)
+        if asked.reply is not None:
+            self._wrong_answer(asked.reply, answers[asked.answered])
         self.stop()
         self._assert_quiet()
-        waited_share = max(self.child.waited_ns() - waited_ns, 0) / max(total, 1)
-        peeked = tuple(zip(peeks, seen, strict=True))
-        return RoundTime(total, tuple(slots), peeked, (idle, untouched), waited_share)
+        waited_share = max(self.child.waited_ns() - waited_ns, 0) / max(asked.total_ns, 1)
+        peeked = tuple(zip(places, asked.seen, strict=True))
+        return RoundTime(asked.total_ns, tuple(slots), peeked, (idle, untouched), waited_share)
 
     def inspect(self, time: RoundTime) -> None:
         """Check what the round left: guard zones, writes after a reply, writes to slots that were not called."""

@@ -107,11 +107,15 @@ class CudaArena(Arena):
         slots: list[int],
         instead: Mapping[int, Mapping[str, Array]] | None = None,
     ) -> None:
-        """Fresh content in every slot, and something else in some (``instead``). Every runner must be stopped."""
-        order = [*sorted(set(range(session.layout.slots)) - set(slots)), *slots]
-        content.fill(session.layout, self._device_inputs, order, self.rng)
-        for slot, arguments in (instead or {}).items():
+        """Fresh content in every slot, and something else in some (``instead``). Every runner must be stopped.
+
+        What comes from the host goes first: a device that waits for it should not go straight into a timed round.
+        """
+        instead = instead or {}
+        for slot, arguments in instead.items():
             session.store(slot, arguments)
+        order = [*sorted(set(range(session.layout.slots)) - set(slots)), *(s for s in slots if s not in instead)]
+        content.fill(session.layout, self._device_inputs, order, self.rng)
         self._seal.close_over(session.layout.input_bytes)
 
     def fill_slots(self, session: CudaSession, content: DeviceContent, slots: list[int]) -> None:  # type: ignore[override]

@@ -169,6 +169,17 @@ class Scratch:
             self.address = 0
 
 
+def bytes_at(gpu: Gpu, base: int, places: npt.NDArray[np.integer[Any]]) -> Bytes:
+    """The bytes at these places beyond an address."""
+    out = np.empty(len(places), np.uint8)
+    index, target = Scratch(gpu, places.astype(np.uint64)), Scratch(gpu, out)
+    gpu.launch("gather", len(places), base, index.address, len(places), target.address)
+    gpu.download(out, target.address)
+    index.close()
+    target.close()
+    return out
+
+
 class DeviceArray:
     """An array in device memory that is copied to the host only as far as somebody looks at it."""
 

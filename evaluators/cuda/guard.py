@@ -8,8 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from evaluators.buffers import gaps_between, poison_element
-from evaluators.cuda.device import DeviceBuffer, Gpu, Scratch
+from evaluators.cuda.device import DeviceBuffer, Gpu, Scratch, bytes_at
 from evaluators.layout import GUARD_BYTES, ArgPlace, Layout
+
+FIRST_BYTES = 8
+"""A call that left the beginning of an output alone is looked at whole."""
 
 
 class DeviceGuard:
@@ -56,14 +59,24 @@ class DeviceGuard:
         """Whether any output of these slots differs from the poison: for slots that were never called."""
         return any(self._left(place, slots.astype(np.uint64)) for place in self._outputs)
 
+    def unwritten_among(self, slots: Sequence[int]) -> list[int]:
+        """Those of these slots in which an output was never written."""
+        called = np.asarray(slots, dtype=np.uint64)
+        found: set[int] = set()
+        for place in (p for p in self._outputs if p.nbytes):
+            count = min(place.nbytes, FIRST_BYTES)
+            starts = called * np.uint64(self._layout.output_stride) + np.uint64(place.offset)
+            places = (starts[:, None] + np.arange(count, dtype=np.uint64)).ravel().astype(np.uint64)
+            first = bytes_at(self._gpu, self._base, places).reshape(len(called), count)
+            poison = np.array([self._words[place.name]], np.uint64).view(np.uint8)[:count]
+            suspects = called[(first == poison).all(axis=1)]
+            found |= {int(slot) for slot in suspects if self.unwritten(int(slot)) is not None}
+        return sorted(found)
+
     def unwritten(self, slot: int) -> str | None:
         """The first output of a slot that is still poison throughout, or ``None``."""
         one = np.array([slot], np.uint64)
         return next((p.name for p in self._outputs if p.nbytes and not self._left(p, one)), None)
-
-    def unwritten_among(self, slots: Sequence[int]) -> list[int]:
-        """Those of these slots in which an output was never written."""
-        return [slot for slot in slots if self.unwritten(slot) is not None]
 
     def close(self) -> None:
         """Give the patterns' memory back."""

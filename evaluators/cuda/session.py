@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evaluators.channel import PACKET_CAP, Frame, Kind, encode, send, set_receive_deadline
-from evaluators.cuda.device import DeviceArray, DeviceBuffer, Gpu, Scratch
+from evaluators.cuda.device import DeviceArray, DeviceBuffer, Gpu, bytes_at
 from evaluators.cuda.guard import DeviceGuard
 from evaluators.cuda.runner import CAPTURED, EAGER
 from evaluators.dtypes import storage_dtype
@@ -166,7 +166,7 @@ class CudaSession(Session):
         return RoundTime(total, tuple(slots), ((places, seen),), nothing, waited_share=0.0)
 
     def inspect(self, time: RoundTime) -> None:
-        """Check what the round left: inputs, guard zones, writes after the reply or to slots that were not called."""
+        """Check what the round left: inputs, guards, late writes, slots not called, calls that wrote nothing."""
         changed = self._seal.broken()
         if changed:
             raise CandidateFailure(*changed)
@@ -193,11 +193,4 @@ class CudaSession(Session):
         return self.inputs.address + slot * self.layout.input_stride  # type: ignore[attr-defined,no-any-return]
 
     def _bytes_at(self, places: npt.NDArray[np.intp]) -> npt.NDArray[np.uint8]:
-        out = np.empty(len(places), np.uint8)
-        index, target = Scratch(self._gpu, places.astype(np.uint64)), Scratch(self._gpu, out)
-        base = self.outputs.address  # type: ignore[attr-defined]
-        self._gpu.launch("gather", len(places), base, index.address, len(places), target.address)
-        self._gpu.download(out, target.address)
-        index.close()
-        target.close()
-        return out
+        return bytes_at(self._gpu, self.outputs.address, places)  # type: ignore[attr-defined]

@@ -6,9 +6,9 @@ import importlib
 from collections.abc import Mapping
 from typing import Any
 
-from evaluators.programs.base import Admitted, Call, Program
+from evaluators.programs.base import Admitted, Call, NativeCall, Program
 
-__all__ = ["Admitted", "Call", "Program", "load_program", "module_of"]
+__all__ = ["Admitted", "Call", "NativeCall", "Program", "load_program", "module_of"]
 
 
 def module_of(language: str) -> str:

@@ -2,14 +2,31 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable
-from typing import Protocol
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 
 from evaluators.status import Status
 
 Call = Callable[[], None]
+
+
+@dataclass(frozen=True)
+class NativeCall:
+    """A call of a C function over fixed buffers, which native code can make without Python."""
+
+    function: Any
+    address: int
+    """The function's."""
+    arguments: tuple[int, ...]
+    """Pointers and 64-bit integers."""
+
+    def __call__(self) -> None:
+        """Make the call from Python."""
+        self.function(*map(ctypes.c_int64, self.arguments))
 
 
 class Admitted(Exception):

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from evaluators.programs.base import Admitted, Call
+from evaluators.programs.base import Admitted, Call, NativeCall
 from evaluators.status import Status
 
 
@@ -40,10 +40,8 @@ class CppProgram:
     def bind(self, arrays: list[np.ndarray], writable: list[bool], scalars: tuple[int, ...]) -> Call:
         """A call over fixed buffers."""
         del writable
-        pointers = [ctypes.c_void_p(a.ctypes.data) for a in arrays]
-        args = (*pointers, *(ctypes.c_int64(s) for s in scalars))
-        entry = self._entry
-        return lambda: entry(*args)
+        address = ctypes.cast(self._entry, ctypes.c_void_p).value or 0
+        return NativeCall(self._entry, address, (*(a.ctypes.data for a in arrays), *scalars))
 
 
 load = CppProgram

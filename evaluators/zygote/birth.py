@@ -70,7 +70,7 @@ def _begin(birth: Birth) -> dict[str, Any] | None:
     """Close the sandbox; the payload, or ``None`` once the judge has been told why not."""
     try:
         os.setpgid(0, 0)  # not a new session: the judge's priority may be its session's (sched_autogroup)
-        if birth.box.request.role == "builder":
+        if birth.box.request.role == "builder" and not birth.box.request.gpu:  # with a GPU it runs, and is timed
             lower_priority()
         os.dup2(birth.log, 1)
         os.dup2(birth.log, 2)

@@ -75,3 +75,14 @@ def test_a_frame_that_nobody_asked_for_is_seen_and_kept():
         theirs.send(channel.encode(Frame(Kind.DONE, 0, 0)))
         with pytest.raises(ProtocolViolation, match="before it was asked for"):
             channel.assert_quiet(ours)
+
+
+def test_a_peer_that_takes_nothing_off_the_channel_is_not_waited_for():
+    ours, theirs = channel.pair()
+    with ours, theirs, pytest.raises(DeadlineExceeded):
+        _send_many(ours, 100_000)
+
+
+def _send_many(sock, count):
+    for nonce in range(count):
+        channel.send(sock, channel.encode(Frame(Kind.CALL, 0, nonce)))

@@ -24,6 +24,9 @@ __global__ void soft(const float* x, float* out, int64_t M, int64_t N) {
 """
 ENTRY = 'extern "C" void softmax(const float* x, float* out, int64_t M, int64_t N, cudaStream_t stream) {\n%s\n}\n'
 LAUNCH = "soft<<<M, 256, 0, stream>>>(x, out, M, N);"
+RECORDING = (
+    "[&] { cudaStreamCaptureStatus s; cudaStreamIsCapturing(stream, &s); return s == cudaStreamCaptureStatusActive; }()"
+)
 TRITON = """
 import torch, triton
 import triton.language as tl
@@ -101,6 +104,11 @@ EXPLOITS = {
         "triton",
         triton(f"global n\nn += 1\nif n < 40 or not x.is_cuda:\n    {TRITON_LAUNCH}", "n = 0\n"),
         {Status.WRONG_VALUES, Status.NOT_FINITE, Status.NONDETERMINISTIC},
+    ),
+    "one call in fifty left out, once recorded": (
+        "cuda",
+        cuda(f"static int n; if ({RECORDING} && ++n % 50 == 0) return; {LAUNCH}"),
+        {Status.WRONG_VALUES},
     ),
     "half precision inside": (
         "triton",
@@ -185,3 +193,13 @@ EXPLOITS = {
     ),
 }
 """The last one is in order where the runner waits for the whole device; it must then be no faster than honest work."""
+
+CARELESS = cuda(
+    f"if ({RECORDING}) rash<<<M, 256, 0, stream>>>(x, out, M, N); else {LAUNCH}",
+    HEAD[HEAD.index("__global__") :]
+    .replace("soft(", "rash(")
+    .replace(
+        "float m = -INFINITY; for (int64_t i = threadIdx.x; i < N; i += 256) m = fmaxf(m, a[i]);", "float m = a[0];"
+    ),
+)
+"""Takes off a row's first score in place of the largest, but only where its calls are recorded for timed rounds."""

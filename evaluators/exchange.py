@@ -1,0 +1,112 @@
+"""The two ends of a timed round in native code (``exchange.cpp``): built once a judge, loaded by it and its runners."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from evaluators.channel import PACKET_CAP
+
+SOURCE = Path(__file__).with_name("exchange.cpp")
+FLAGS = ("-O2", "-std=c++17")
+MOST_ARGUMENTS = 24
+"""Arguments an entry may have to be called from native code directly."""
+JUDGE_SPIN_NS, RUNNER_SPIN_NS = 2_000_000, 30_000
+"""How long each end looks for a packet before it sleeps, where there is a core for both that nobody takes away (with
+real-time priority; elsewhere whoever spins is taken off its core for it). Waking up takes longer than many a call, and
+what a program still does between its reply and the judge's awakening nobody sees."""
+
+_POINTER = ctypes.c_void_p
+
+
+class _Round(ctypes.Structure):
+    _fields_ = (
+        ("channel", ctypes.c_int32),
+        ("calls", ctypes.c_int32),
+        ("peeks", ctypes.c_int32),
+        ("spin_ns", ctypes.c_int64),
+        ("requests", _POINTER),
+        ("answers", _POINTER),
+        ("places", _POINTER),
+        ("outputs", _POINTER),
+        ("seen", _POINTER),
+        ("reply", _POINTER),
+        ("room", ctypes.c_int64),
+        ("total_ns", ctypes.c_int64),
+        ("answered", ctypes.c_int32),
+        ("error", ctypes.c_int32),
+        ("length", ctypes.c_int64),
+    )
+
+
+@dataclass(frozen=True)
+class Asked:
+    """How a round went."""
+
+    total_ns: int
+    """From the first request to the last reply; 0 if it did not come to that."""
+    seen: npt.NDArray[np.uint8]
+    """What lay at each place when the reply had come, a row a call."""
+    answered: int
+    """Calls answered as they must be."""
+    error: int = 0
+    """``errno`` of the exchange that failed, or 0."""
+    reply: bytes | None = None
+    """A reply that is no answer, or ``None``."""
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """The library, as the judge uses it."""
+
+    library: Path
+    spins: bool
+    """Whether judge and runner have a core each that nobody takes away."""
+
+    @property
+    def runner_spin_ns(self) -> int:
+        """How long a runner looks before it sleeps."""
+        return RUNNER_SPIN_NS if self.spins else 0
+
+    def ask(
+        self,
+        channel: int,
+        packets: Sequence[bytes],
+        answers: Sequence[bytes],
+        places: npt.NDArray[np.int64],
+        outputs: npt.NDArray[np.uint8],
+    ) -> Asked:
+        """Send the requests one by one, each after the answer to the one before; look at outputs after each answer.
+
+        Args:
+            channel: the judge's end; its receive deadline is set.
+            packets: the requests.
+            answers: what must be answered to each.
+            places: offsets into the outputs, a row a call.
+            outputs: the runner's output buffer.
+        """
+        seen = np.empty(places.shape, np.uint8)
+        reply = np.empty(PACKET_CAP, np.uint8)
+        requested, expected = (np.frombuffer(b"".join(frames), np.uint8) for frames in (packets, answers))
+        round_ = _Round(
+            channel=channel,
+            calls=len(packets),
+            peeks=places.shape[1],
+            spin_ns=JUDGE_SPIN_NS if self.spins else 0,
+            requests=requested.ctypes.data,
+            answers=expected.ctypes.data,
+            places=places.ctypes.data,
+            outputs=outputs.ctypes.data,
+            seen=seen.ctypes.data,
+            reply=reply.ctypes.data,
+            room=PACKET_CAP,
+        )
+        if ctypes.CDLL(str(self.library)).ask_calls(ctypes.byref(round_)):
+            return Asked(round_.total_ns, seen, round_.answered)
+        strange = None if round_.error else reply[: round_.length].tobytes()
+        return Asked(0, seen, round_.answered, round_.error, strange)
