@@ -3,7 +3,8 @@
     python benchmarks/llm_concurrency.py [-n PROPOSALS] [-f IN_FLIGHT] [-o RESULT.json]
 
 Every proposal is whole: choose operator and model, render the prompt of the shipped task ``q4_matvec_cpu``, check the
-cap, ask over loopback through the official SDK, decode the stream, book it, read the diff, compute the equivalence key.
+cap, ask over loopback through the official SDK, decode the stream, book it, read the diff, look whether the program is
+known.
 The models are a server in a process of its own that streams an answer of about 1,700 characters in some 70 pieces.
 
 The SDKs and their HTTP library do part of that work, and nothing of ours can make them faster. So the same requests are
@@ -31,7 +32,7 @@ import numpy as np
 from benchmarks.record import write_record
 from evaluators.task_loading import load_task
 from evolve.edits.dialogue import converse
-from evolve.edits.equivalence import equivalence_key
+from evolve.edits.known import KnownPrograms
 from evolve.edits.outcome import Edited
 from evolve.edits.reading import EditContext
 from evolve.llm.bandit import Arm
@@ -144,6 +145,8 @@ class Proposals:
         self.parent = ShownProgram(1, SEED, "cpp", "passed", "1.2 times as fast", workloads=("m: 200 us",) * 3)
         self.inspirations = tuple(replace(self.parent, number=n) for n in (2, 3))
         self.edits = EditContext(SEED, SEED, "cpp", TASK.entry, TASK.limits.source_bytes)
+        self.known = KnownPrograms()
+        self.known.add(1, SEED, "cpp")
         self.now = self.most = 0
 
     async def propose(self, number: int) -> None:
@@ -156,7 +159,8 @@ class Proposals:
         spoken = await converse(self._asking(arm, prompt.system), prompt.user, self.edits, number, self.book)
         if not isinstance(spoken.outcome, Edited):
             raise SystemExit(f"the answer could not be used: {spoken.outcome.message}")
-        equivalence_key(spoken.outcome.source, "cpp")
+        if self.known.find(spoken.outcome.source, "cpp") is not None:
+            raise SystemExit("the answer equals the seed")
         self.now -= 1
 
     def _asking(self, arm: Arm, system: str) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cached_property
 
 _TOKEN = re.compile(
     r"""
@@ -34,14 +35,16 @@ class Tokens:
     """A source's tokens in order, comments left out."""
 
     texts: list[str]
-    kinds: dict[str, str]
-    """Text -> directive, name, number, string or punctuation."""
+
+    @cached_property
+    def kinds(self) -> dict[str, str]:
+        """Text -> directive, name, number, string or punctuation."""
+        return {text: _kind(text) for text in set(self.texts)}
 
 
 def cpp_tokens(source: str) -> Tokens:
     """Take a source apart. It must hold no raw string: those are not recognised."""
-    texts = [t for t in _TOKEN.findall(source) if not t.isspace() and t[:2] not in {"//", "/*"}]
-    return Tokens(texts, {text: _kind(text) for text in set(texts)})
+    return Tokens([t for t in _TOKEN.findall(source) if not t.isspace() and t[:2] not in {"//", "/*"}])
 
 
 def _kind(text: str) -> str:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from evolve.edits.cpp_tokens import cpp_tokens
 from evolve.edits.equivalence import equivalence_key
+from evolve.edits.known import KnownPrograms
 
 Q4 = (Path(__file__).parents[3] / "tasks" / "q4_matvec_cpu" / "seed.cpp").read_text()
 CPP = """
@@ -130,11 +131,39 @@ def test_any_changed_token_makes_another_program(rng: random.Random):
 @settings(max_examples=100)
 @given(st.randoms(use_true_random=False))
 def test_layout_of_a_real_program_does_not_matter(rng: random.Random):
+    assert same(Q4, _relaid(Q4, rng))
+
+
+def _relaid(source: str, rng: random.Random) -> str:
+    """The same program with other indentation and more comments."""
     out = []
-    for line in Q4.split("\n"):
+    for line in source.split("\n"):
         plain = "//" not in line and not line.lstrip().startswith("#")
         out.append(" " * rng.randrange(6) + line.strip() + rng.choice(["", "  ", " // note"]) if plain else line)
-    assert same(Q4, "\n".join(out))
+    return "\n".join(out)
+
+
+def test_known_programs_are_found_under_other_names_and_only_they():
+    known = KnownPrograms()
+    for number, source in ((1, Q4), (2, CPP), (3, CPP.replace("0", "1"))):
+        known.add(number, source, "cpp")
+    assert known.find(re.sub(r"\bsum\b", "total", CPP).replace("\n", "\r\n"), "cpp") == 2
+    assert known.find(CPP.replace("0", "1"), "cpp") == 3
+    assert known.find(CPP.replace("0", "2"), "cpp") is None
+    assert known.find(re.sub(r"\bb\b", "a", CPP), "cpp") is None, "alike but for names, and another program"
+    assert known.find(CPP, "cuda") is None
+
+
+@settings(max_examples=60)
+@given(st.randoms(use_true_random=False))
+def test_finding_agrees_with_the_keys(rng: random.Random):
+    changed = _relaid(Q4, rng)
+    for _ in range(rng.randrange(3)):
+        name = rng.choice(["sum", "lanes", "row", "block", "scale", "LANES"])
+        changed = re.sub(rf"\b{name}\b", rng.choice(["sum", "lanes", "other", "x"]), changed)
+    known = KnownPrograms()
+    known.add(1, Q4, "cpp")
+    assert (known.find(changed, "cpp") == 1) == same(Q4, changed)
 
 
 PY = """

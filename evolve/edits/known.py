@@ -1,0 +1,47 @@
+"""The programs of a run, to be asked whether a new one is among them under other names or in another layout."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from evaluators.source import normal_form
+from evaluators.task import Language
+from evolve.edits.cpp_tokens import cpp_tokens
+from evolve.edits.equivalence import equivalence_key
+
+
+class KnownPrograms:
+    """Numbers of programs by equivalence.
+
+    Nearly all new programs differ from all known ones in more than names. That is found out by a cheaper comparison
+    first, and the names are looked at only where it finds no difference.
+    """
+
+    def __init__(self) -> None:
+        self._alike: dict[tuple[Language, str], list[tuple[int, str]]] = defaultdict(list)
+        self._keys: dict[int, str] = {}
+
+    def add(self, number: int, source: str, language: Language) -> None:
+        """Remember a program."""
+        self._alike[language, _shape(source, language)].append((number, source))
+
+    def find(self, source: str, language: Language) -> int | None:
+        """The first known program that is equal up to layout, comments and local names; ``None`` where none is."""
+        alike = self._alike.get((language, _shape(source, language)))
+        if not alike:
+            return None
+        key = equivalence_key(source, language)
+        return next((number for number, known in alike if self._key(number, known, language) == key), None)
+
+    def _key(self, number: int, source: str, language: Language) -> str:
+        if number not in self._keys:
+            self._keys[number] = equivalence_key(source, language)
+        return self._keys[number]
+
+
+def _shape(source: str, language: Language) -> str:
+    """Equal for all programs of one equivalence key, and cheap; other programs seldom share it."""
+    if language not in {"cpp", "cuda"}:
+        return equivalence_key(source, language)
+    texts = cpp_tokens(normal_form(source.replace("\r\n", "\n"))).texts
+    return "\x00".join(["" if text[0].isalpha() or text[0] == "_" else text for text in texts])
