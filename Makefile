@@ -3,6 +3,8 @@
 PYTHON ?= python3
 VENV ?= .venv
 DEMO_SECONDS ?= 60
+# What is installed for the tests. EXTRAS=dev,gpu adds torch and Triton, without which their tests skip.
+EXTRAS ?= dev
 
 .PHONY: demo test test-all check clean
 
@@ -39,5 +41,5 @@ $(VENV)/.installed: $(VENV)/bin/python pyproject.toml
 	@touch $@
 
 $(VENV)/.installed-dev: $(VENV)/bin/python pyproject.toml
-	$(VENV)/bin/python -m pip install --quiet --no-compile --disable-pip-version-check --editable '.[dev]'
+	$(VENV)/bin/python -m pip install --quiet --no-compile --disable-pip-version-check --constraint constraints-cpu.txt --editable '.[$(EXTRAS)]'
 	@touch $@
