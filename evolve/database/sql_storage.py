@@ -50,6 +50,7 @@ from evolve.database.statements import (
     JUDGE,
     SET_CELL,
     SET_ISLAND,
+    TAKE_ANSWER,
 )
 from evolve.errors import StorageError
 from evolve.types import AddStatus, Program, ProgramState, RunStatus
@@ -111,7 +112,7 @@ class SqlStorage(StorageReader):
         with self._write() as connection:
             self._update_run(connection, active_s=active_s, heartbeat_at=self._clock())
 
-    def add_program(self, program: Program, order: int | None = None) -> None:
+    def add_program(self, program: Program, order: int | None = None, answer: int | None = None) -> None:
         """See :class:`~evolve.database.storage.Storage`."""
         at_once = order is not None and program.duplicate_of is not None
         if program.state is not (ProgramState.FINISHED if at_once else ProgramState.QUEUED):
@@ -129,6 +130,10 @@ class SqlStorage(StorageReader):
         with self._write() as connection:
             self._add_text(connection, row["text_hash"], program.source)
             self._prepared.execute(connection, ADD_PROGRAM, row)
+            if answer is not None:
+                taken = {"run": self._run_id, "this": answer, "became": program.number}
+                if connection.execute(TAKE_ANSWER, taken).rowcount != 1:
+                    raise StorageError(f"answer {answer}: missing, or a program already")
 
     def add_evaluation(
         self, number: int, evaluation: Evaluation, ledger: LedgerEntry, *, judge_failed: bool = False
