@@ -45,6 +45,9 @@ class ProposerWeights(Frozen):
 
     tuner: Weight = 1.0
     """Searches the tunable values of programs; needs no language model."""
+    agent: Weight = 0.0
+    """Above 0: the run waits for agents outside (evolve ask, evolve tell) when nobody else has anything to propose.
+    They may take part in any run at any time, so this is no share."""
 
     @model_validator(mode="after")
     def _somebody(self) -> Self:

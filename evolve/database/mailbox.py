@@ -36,6 +36,10 @@ class Mailbox(StorageReader):
         self._writing = engine.connect().execution_options(write=True)
         self._clock = clock
 
+    def now(self) -> float:
+        """Seconds since the epoch, as leases count them."""
+        return self._clock()
+
     def add_lease(self, new: NewLease) -> Lease:
         """Store what an agent is given to work on."""
         now = self._clock()
