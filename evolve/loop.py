@@ -238,7 +238,7 @@ class _Search:
         """Until a task ends, mail comes or ``stop`` is set; the heart beats meanwhile."""
         if self._tasks:
             self._inbox.busy()
-        while not self._inbox.news():
+        while True:
             now = time.monotonic()
             if now >= self._beat_at:
                 self._run.heartbeat()
@@ -247,7 +247,8 @@ class _Search:
             limits = (self._beat_at - now, self._run.budget.remaining_s(), self._inbox.until_look_s())
             timeout = min(limit for limit in limits if limit is not None)
             done, _ = await asyncio.wait((*self._tasks, stopped), timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
-            if done or not self._tasks or self._run.budget.remaining_s() == 0.0:
+            over = self._run.budget.remaining_s() == 0.0
+            if done or not self._tasks or over or self._inbox.news():
                 return
 
     def _collect(self) -> None:

@@ -30,6 +30,7 @@ Exit codes:
         "lineage": ("evolve.cli.inspect:lineage", "Show where a program comes from, back to the seed."),
         "ask": ("evolve.cli.agents:ask", "Ask a run for a program to work on."),
         "tell": ("evolve.cli.agents:tell", "Hand in a program for a lease, and print its number."),
+        "steer": ("evolve.cli.steer:steer", "Tell a run what to do while it goes on."),
         "doctor": ("evolve.cli.doctor:doctor", "Show what this machine offers and lacks."),
         "db": ("evolve.cli.database:db", "Look after a run's database."),
     },
