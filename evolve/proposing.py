@@ -25,7 +25,7 @@ class WeightedProposer:
 class Priced(Protocol):
     """A proposer that spends money or tokens itself: it says in advance how much one proposal may cost at worst.
 
-    What it did spend it books with :meth:`evolve.run.Run.record_model_call`.
+    What it did spend it books itself.
     """
 
     def worst_case(self) -> Charge:

@@ -23,7 +23,6 @@ from evolve.database.records import (
     Finish,
     MigrationRecord,
     Migrations,
-    ModelCall,
     NewRun,
     Reset,
 )
@@ -72,6 +71,7 @@ class Run:
         self.orders = storage.mail_count().orders
         """How many orders were given before: the settings and configuration it was opened with hold them."""
         record = storage.run()
+        storage.settle_lost_calls()
         totals = storage.totals()
         self.next_number = totals.next_number
         self.migration_round = record.migration_round
@@ -309,10 +309,6 @@ class Run:
     def heartbeat(self) -> None:
         """Say in the database that this process lives."""
         self.storage.heartbeat(self.budget.spent.seconds)
-
-    def record_model_call(self, call: ModelCall) -> int:
-        """Store a model call and book its cost, before anything is done with its answer. Returns its id."""
-        return self.booking.model_call(call)
 
     def progress(self) -> Progress:
         """What a display shows, in constant time. The loop adds what is in flight."""

@@ -12,7 +12,6 @@ from evolve.database.schema import (
     duels,
     evaluations,
     leases,
-    model_calls,
     programs,
     runs,
     steering,
@@ -114,25 +113,12 @@ def _select_verdicts() -> Select[*tuple[Any, ...]]:
     )
 
 
-def _select_model_calls() -> Select[*tuple[Any, ...]]:
-    prompt, completion = texts.alias("prompt_text"), texts.alias("completion_text")
-    names = ("model", "status", "program", "tokens_in", "tokens_out", "dollars", "wall_s")
-    return (
-        select(*model_calls.c[names], prompt.c.text.label("prompt"), completion.c.text.label("completion"))
-        .join(prompt, _stored(prompt, model_calls.c.run_id, model_calls.c.prompt_hash))
-        .join(completion, _stored(completion, model_calls.c.run_id, model_calls.c.completion_hash))
-        .where(model_calls.c.run_id == bindparam("run"))
-        .order_by(model_calls.c.id)
-    )
-
-
 PROGRAMS = _select_programs()
 """Programs with their sources and verdicts, in no order."""
 
 ONE_PROGRAM = PROGRAMS.where(programs.c.number == bindparam("number"))
 TABLE = _select_table()
 VERDICTS = _select_verdicts()
-MODEL_CALLS = _select_model_calls()
 
 FIND = select(programs.c.number, programs.c.state).where(
     programs.c.run_id == bindparam("run"),

@@ -14,6 +14,9 @@ from evaluators.task import Language
 from evolve.budget import Charge
 from evolve.database.codec import duel_of, evaluation_of, program_of
 from evolve.database.mail import Answer, Lease, MailCount
+from evolve.database.model_codec import dialogue_of, ending_of, model_call_of
+from evolve.database.model_queries import DIALOGUES, MODEL_ANSWER, MODEL_CALLS, MODEL_SPENDING, OPEN_DIALOGUES
+from evolve.database.model_records import PROGRAM, Dialogue, Ending, ModelCall, ModelSpending
 from evolve.database.prepared import PreparedStatements
 from evolve.database.queries import (
     ANSWERS,
@@ -22,7 +25,6 @@ from evolve.database.queries import (
     FIND,
     LEASES,
     MAIL_COUNT,
-    MODEL_CALLS,
     ONE_PROGRAM,
     PROGRAMS,
     SEARCH,
@@ -38,19 +40,20 @@ from evolve.database.records import (
     LedgerEntry,
     MigrationRecord,
     Migrations,
-    ModelCall,
     RunRecord,
     Totals,
 )
 from evolve.database.schema import (
     answers,
     cells,
+    dialogues,
     evaluations,
     events,
     islands,
     leases,
     ledger,
     migrations,
+    model_calls,
     programs,
     runs,
 )
@@ -157,9 +160,12 @@ class StorageReader:
                 evaluations.c.run_id == self._run_id, evaluations.c.kind == SEARCH
             )
         )[0]
+        talked = self._rows(
+            select(func.max(dialogues.c.number).label("last")).where(dialogues.c.run_id == self._run_id)
+        )[0]["last"]
         return Totals(
             charge=Charge(counts["programs"], float(sums["device_s"]), float(sums["dollars"]), int(sums["tokens"])),
-            next_number=counts["last"] + 1,
+            next_number=max(counts["last"], talked or 0) + 1,
             finished=counts["finished"],
             duplicates=counts["duplicates"],
             verdicts=verdicts,
@@ -197,9 +203,34 @@ class StorageReader:
             Event(**row) for row in self._rows(statement.where(events.c.run_id == self._run_id).order_by(events.c.id))
         ]
 
-    def model_calls(self) -> Sequence[ModelCall]:
+    def model_calls(self) -> Iterator[ModelCall]:
         """See :class:`~evolve.database.storage.Storage`."""
-        return [ModelCall(**row) for row in self._rows(MODEL_CALLS)]
+        after = 0
+        while rows := self._rows(MODEL_CALLS.where(model_calls.c.id > bindparam("after")).limit(BATCH), after=after):
+            yield from map(model_call_of, rows)
+            after = rows[-1]["id"]
+
+    def model_answer(self, program: int, step: str) -> ModelCall | None:
+        """See :class:`~evolve.database.storage.Storage`."""
+        rows = self._rows(MODEL_ANSWER, program=program, step=step)
+        return model_call_of(rows[0]) if rows else None
+
+    def model_spending(self) -> Sequence[ModelSpending]:
+        """See :class:`~evolve.database.storage.Storage`."""
+        return [ModelSpending(**row) for row in self._rows(MODEL_SPENDING)]
+
+    def dialogues(self) -> Sequence[Dialogue]:
+        """See :class:`~evolve.database.storage.Storage`."""
+        return [dialogue_of(row) for row in self._rows(DIALOGUES)]
+
+    def open_dialogues(self) -> Sequence[Dialogue]:
+        """See :class:`~evolve.database.storage.Storage`."""
+        return [dialogue_of(row) for row in self._rows(OPEN_DIALOGUES)]
+
+    def endings(self) -> Sequence[tuple[Dialogue, Ending]]:
+        """See :class:`~evolve.database.storage.Storage`."""
+        rows = [row for row in self._rows(DIALOGUES) if row["outcome"] not in {None, PROGRAM}]
+        return [(dialogue_of(row), ending_of(row)) for row in rows]
 
     def migrations(self) -> Sequence[Migrations]:
         """See :class:`~evolve.database.storage.Storage`."""
