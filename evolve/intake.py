@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from evaluators.source import source_hash
 from evaluators.task import Language, Task
 from evolve.run_directory import EXTENSIONS
 from evolve.types import AddStatus, Program, ProgramState, Proposal
@@ -21,6 +22,31 @@ def seed_proposal(task: Task) -> Proposal:
     language: Language = next((name for name in task.languages if EXTENSIONS[name] == suffix), task.languages[0])
     source = (task.folder / task.seed_program).read_text(encoding="utf-8")
     return Proposal(source, language, operator="seed", proposer="seed")
+
+
+def new_program(
+    number: int, island: int, generation: int, proposal: Proposal, twin: tuple[int, ProgramState] | None
+) -> Program:
+    """The program that a proposal becomes; ``twin`` is the stored program of the same source, with its state."""
+    source = storable(proposal.source)
+    at_once = twin is not None and twin[1] is ProgramState.FINISHED
+    return Program(
+        number=number,
+        source=source,
+        source_hash=source_hash(source),
+        language=proposal.language,
+        operator=proposal.operator,
+        proposer=proposal.proposer,
+        state=ProgramState.FINISHED if at_once else ProgramState.QUEUED,
+        island=island,
+        generation=generation,
+        parents=proposal.parents,
+        inspirations=proposal.inspirations,
+        model=proposal.model,
+        note=proposal.note,
+        details=proposal.details,
+        duplicate_of=twin[0] if twin else None,
+    )
 
 
 def finished_twin(twin: Program, original: Program) -> Program:
