@@ -13,6 +13,7 @@ Exit codes:
   1    a fault of ours: kernel-evolve or the judge failed
   2    a mistake in what was typed, in a file, or on this machine: one line says what to do
   3    the answer is no: no passing program, or the program did not pass
+  75   paused: no language model can be asked; what was done is kept, and evolve resume goes on
   130  stopped by Ctrl-C (143 by SIGTERM); what was done is kept
 """
 
