@@ -39,6 +39,12 @@ OPEN_DIALOGUES = (
 )
 DIALOGUES = select(dialogues).where(dialogues.c.run_id == bindparam("run")).order_by(dialogues.c.number)
 
+DIALOGUE_DOLLARS = (
+    select(model_calls.c.program, func.coalesce(func.sum(model_calls.c.dollars), 0.0).label("dollars"))
+    .where(model_calls.c.run_id == bindparam("run"))
+    .group_by(model_calls.c.program)
+)
+
 
 def _count(condition: Any) -> Any:
     return func.coalesce(func.sum(case((condition, 1), else_=0)), 0)
