@@ -8,6 +8,7 @@ from typing import Self
 
 from evaluators.task import Task
 from evolve.archive import Archive, Elite, Grid
+from evolve.database.reader import StorageReader
 from evolve.database.records import GLOBAL, CellRecord, IslandRecord
 from evolve.database.storage import Storage
 from evolve.island import Island
@@ -40,7 +41,7 @@ class Population:
         """The confirmed best."""
 
     @classmethod
-    def stored(cls, task: Task, storage: Storage, program: Callable[[int], Program]) -> Self:
+    def stored(cls, task: Task, storage: Storage | StorageReader, program: Callable[[int], Program]) -> Self:
         """The populations as the database has them; costs one read for each elite."""
         population = cls(task, storage.islands())
         for record in storage.cells():
