@@ -68,17 +68,24 @@ class Models:
             UsageError: unknown provider, operator or model, a missing key, a missing price under a dollar cap, or a
                 folder of prompts that cannot be used.
         """
-        names = [ModelName.parse(model.name) for model in self.llm.models]
-        _check_names(names)
-        _check_operators(self.llm)
+        self.check_names()
         if caps.dollars is not None:
-            self.prices.require(names)
+            self.prices.require(ModelName.parse(model.name) for model in self.llm.models)
         self._book()
         client = ModelClient(self.llm, self.environment, Books(MemoryJournal(), Purse(), self.prices))
         try:
             client.prepare()
         finally:
             await client.close()
+
+    def check_names(self) -> None:
+        """Models and operators as they are written.
+
+        Raises:
+            UsageError: a model's name is none or there twice, or an operator is unknown.
+        """
+        _check_names([ModelName.parse(model.name) for model in self.llm.models])
+        _check_operators(self.llm)
 
     @asynccontextmanager
     async def proposer(self, run: Run) -> AsyncIterator[LlmProposer]:

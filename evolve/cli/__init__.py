@@ -27,6 +27,7 @@ Exit codes:
         "check": ("evolve.cli.check:check", "Vet a task: wrong answers must fail, honest ones must pass."),
         "show": ("evolve.cli.inspect:show", "Show a run, or one of its programs."),
         "best": ("evolve.cli.inspect:best", "Print or save a run's best program."),
+        "prompt": ("evolve.cli.prompt:prompt", "Show exactly what a language model would be asked next."),
         "diff": ("evolve.cli.inspect:diff", "Show what differs between programs A and B of a run."),
         "lineage": ("evolve.cli.inspect:lineage", "Show where a program comes from, back to the seed."),
         "ask": ("evolve.cli.agents:ask", "Ask a run for a program to work on."),

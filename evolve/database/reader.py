@@ -16,6 +16,7 @@ from evolve.database.codec import duel_of, evaluation_of, program_of
 from evolve.database.mail import Answer, Lease, MailCount
 from evolve.database.model_codec import dialogue_of, ending_of, model_call_of
 from evolve.database.model_queries import (
+    ACCEPTED,
     DIALOGUE_DOLLARS,
     DIALOGUES,
     MODEL_ANSWER,
@@ -243,6 +244,10 @@ class StorageReader:
     def model_spending(self) -> Sequence[ModelSpending]:
         """See :class:`~evolve.database.storage.Storage`."""
         return [ModelSpending(**row) for row in self._rows(MODEL_SPENDING)]
+
+    def accepted(self) -> dict[tuple[str, str], int]:
+        """See :class:`~evolve.database.storage.Storage`."""
+        return {(row["model"], row["operator"]): row["accepted"] for row in self._rows(ACCEPTED)}
 
     def dialogues(self) -> Sequence[Dialogue]:
         """See :class:`~evolve.database.storage.Storage`."""
