@@ -258,8 +258,18 @@ class SqlStorage(StorageReader):
         except IntegrityError as error:
             raise StorageError(f"the database refuses it: {' '.join(str(error.orig).split())}") from error
         finally:
-            if not committed:  # What was rolled back may have been the environment remembered as stored.
-                self._environment = None
+            if not committed:
+                self._environment = None  # What was rolled back may have been the environment remembered as stored.
+                self._leave_transaction()
+
+    def _leave_transaction(self) -> None:
+        """Roll back what SQLAlchemy does not know to be open.
+
+        It forgets a transaction whose COMMIT was refused, and one whose BEGIN was executed when a signal's exception
+        came in between. The next write would fail on it, and other writers would wait for its lock.
+        """
+        if not self._connection.closed and not self._connection.invalidated:
+            self._connection.connection.rollback()
 
     def _step(self, connection: Connection, statement: Any, number: int, refusal: str, **values: object) -> None:
         """Update one program where its state allows it, or raise."""

@@ -6,9 +6,10 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import pytest
-from sqlalchemy import func, select
+from sqlalchemy import Connection, event, func, select
 
 from evaluators.evaluation import (
     Artifact,
@@ -430,6 +431,25 @@ class TestStorage:
         found = storage.program(2).evaluation
         assert found is not None
         assert found.environment.device_class == "gpu:z"
+
+    @pytest.mark.parametrize("moment", ["begin", "commit"])
+    def test_what_is_broken_off_around_a_transaction_leaves_none_open(
+        self, storage: SqlStorage, moment: Literal["begin", "commit"]
+    ) -> None:
+        """As a signal, or a commit that the database refuses: the next write works, and nobody waits for the lock."""
+
+        def break_off(_connection: Connection) -> None:
+            event.remove(storage._engine, moment, break_off)
+            raise KeyboardInterrupt
+
+        event.listen(storage._engine, moment, break_off)
+        with pytest.raises(KeyboardInterrupt):
+            storage.add_program(program(1))
+        with storage._engine.execution_options(write=True).begin() as another:
+            another.execute(select(texts)).all()
+        assert list(storage.programs()) == []
+        storage.add_program(program(1))
+        assert [p.number for p in storage.programs()] == [1]
 
     def test_what_was_stored_is_there_for_another_process(self, tmp_path: Path) -> None:
         url = f"sqlite:///{tmp_path}/shared.db"
