@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Literal
 import pytest
 from sqlalchemy import Connection, event, func, select
 
+from evaluators.errors import UsageError
 from evaluators.evaluation import (
     Artifact,
     Cost,
@@ -38,7 +40,6 @@ from evolve.database.records import (
     LedgerEntry,
     MigrationRecord,
     Migrations,
-    ModelCall,
     NewRun,
     Reset,
 )
@@ -358,15 +359,6 @@ class TestStorage:
         assert storage.totals().charge.device_s == 0.5
         assert [e.text for e in storage.events() if e.kind == "infra"] == ["the judge ended"] * 2
 
-    def test_a_model_call_is_stored_with_its_cost(self, storage: SqlStorage) -> None:
-        call = ModelCall("p/m", "prompt", "answer", "ok", 4, tokens_in=10, tokens_out=5, dollars=0.25, wall_s=2.0)
-        failed = replace(call, completion="", status="overloaded", program=None, dollars=0.0)
-        booked = LedgerEntry("model", Charge(dollars=0.25, tokens=15), 4, wall_s=2.0)
-        assert storage.add_model_call(failed, LedgerEntry("model", Charge())) != storage.add_model_call(call, booked)
-        assert storage.model_calls() == [failed, call]
-        assert storage.ledger()[1] == booked
-        assert storage.totals().charge == Charge(dollars=0.25, tokens=15)
-
     def test_totals_sum_up_the_run(self, storage: SqlStorage) -> None:
         queue_and_judge(storage, 1, 1.0)
         storage.finish(finish(1, 1, best=True))
@@ -450,6 +442,20 @@ class TestStorage:
         assert list(storage.programs()) == []
         storage.add_program(program(1))
         assert [p.number for p in storage.programs()] == [1]
+
+    def test_a_lock_that_is_not_given_back_is_one_line(self, tmp_path: Path) -> None:
+        url = f"sqlite:///{tmp_path}/shared.db"
+        writer = SqlStorage.create(create_database(url), NewRun("a", "t", "h", SETTINGS))
+        writer._connection.exec_driver_sql("PRAGMA busy_timeout = 1")
+        writer._connection.rollback()
+        with sqlite3.connect(tmp_path / "shared.db") as other:
+            other.execute("BEGIN IMMEDIATE")
+            with pytest.raises(UsageError, match=r"^the run's database cannot be written: database is locked; [^\n]*$"):
+                writer.heartbeat(1.0)
+            other.rollback()
+        writer.heartbeat(2.0)
+        assert writer.run().active_s == 2.0
+        writer.close()
 
     def test_what_was_stored_is_there_for_another_process(self, tmp_path: Path) -> None:
         url = f"sqlite:///{tmp_path}/shared.db"
