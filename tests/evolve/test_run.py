@@ -269,8 +269,9 @@ class TestView:
         page = (Path(__file__).parents[2] / "docs" / "database.md").read_text()
         queries = [query for query in page.split("```sql")[1].split("```")[0].split(";") if query.strip()]
         with closing(sqlite3.connect(world.directory / "run.db")) as connection:
-            operators, costs, best = (connection.execute(query).fetchall() for query in queries)
+            operators, spent, costs, best = (connection.execute(query).fetchall() for query in queries)
         assert {row[0] for row in operators} == {"seed", "mutate"}
+        assert spent == [], "no model was asked"
         assert {row[0] for row in costs} == {"evaluation", "confirmation"}
         assert best[0][0] == (world.directory / "best.py").read_text()
 
