@@ -1,5 +1,7 @@
 """A time that the device cannot do is cheating, unless a second process and ceilings measured again bear it out."""
 
+import gc
+import os
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -36,6 +38,14 @@ def test_a_time_below_the_floor_that_nothing_explains_is_cheating(monkeypatch):
     assert "below what the device can do" in evaluation.message
     assert evaluation.message.endswith("a second process with new keys did not explain it")
     assert evaluation.score is None
+
+
+def test_a_closed_judge_leaves_no_descriptor_behind(monkeypatch):
+    before = set(os.listdir("/proc/self/fd"))
+    with judge_with(monkeypatch, FAST):
+        pass
+    gc.collect()
+    assert set(os.listdir("/proc/self/fd")) <= before
 
 
 def test_ceilings_that_were_measured_too_low_convict_nobody(monkeypatch):
