@@ -49,7 +49,7 @@ def answered(answer: Answer) -> Proposal:
 def new_program(
     number: int, island: int, generation: int, proposal: Proposal, twin: tuple[int, ProgramState] | None
 ) -> Program:
-    """What was proposed as a program; ``twin`` is the one with the same source and its state, where there is one."""
+    """The program that a proposal becomes; ``twin`` is the stored program of the same source, with its state."""
     source = storable(proposal.source)
     at_once = twin is not None and twin[1] is ProgramState.FINISHED
     return Program(

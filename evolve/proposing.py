@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from evaluators.errors import UsageError
 from evolve.budget import Charge
 from evolve.database.storage import Storage
+from evolve.errors import ProposerDownError
 from evolve.streams import Stream, stream
-from evolve.types import Program, ProgramState, Proposal, ProposeContext, Proposer
+from evolve.types import Dropped, Program, ProgramState, Proposal, ProposeContext, Proposer
+
+_SOON_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,15 @@ class Priced(Protocol):
 
     def worst_case(self) -> Charge:
         """The most that one ``propose`` can cost, every retry included."""
+        ...
+
+
+@runtime_checkable
+class Replays(Protocol):
+    """A proposer that learns from more than its finished programs, and reads itself what it knew."""
+
+    def replay(self, storage: Storage) -> None:
+        """In place of being told every finished program again."""
         ...
 
 
@@ -54,6 +66,9 @@ class Proposers:
         self._weights = {w.proposer.name: w.weight for w in weighted}
         self._seed = seed
 
+        self.down: ProposerDownError | None = None
+        """Who could not be reached the last time that there was no proposal."""
+
     @property
     def worst(self) -> Charge:
         """The most that one :meth:`propose` can cost: every proposer might be asked in turn."""
@@ -73,12 +88,39 @@ class Proposers:
         self._weights[name] = weight
         return True
 
-    async def propose(self, context: ProposeContext) -> Proposal | None:
-        """The first proposal there is; ``None`` where no proposer has any for this parent."""
-        for proposer in self._order(context.number):
-            proposal = await proposer.propose(context)
+    @property
+    def in_flight(self) -> int:
+        """Proposals that may be under way at once where the settings say nothing."""
+        return max((getattr(proposer, "in_flight", 1) for proposer in self._active()), default=1)
+
+    @property
+    def names(self) -> Collection[str]:
+        """Of all proposers."""
+        return self._by_name.keys()
+
+    async def propose(self, context: ProposeContext) -> Proposal | Dropped | None:
+        """The first proposal there is; ``None`` where no proposer has any for this parent.
+
+        Raises:
+            ProposerDownError: nobody can be asked now.
+            BudgetRefusedError: a cap leaves no room for what the proposer costs.
+        """
+        order = self._order(context)
+        downs: list[ProposerDownError] = []
+        for proposer in order:
+            try:
+                proposal = await proposer.propose(context)
+            except ProposerDownError as error:
+                downs.append(error)
+                continue
             if proposal is not None:
                 return proposal
+        self.down = downs[0] if downs else None
+        if downs and len(downs) == len(order):
+            raise downs[0]
+        if downs and downs[0].retry_in_s is not None:
+            # Others had nothing for this parent alone: they are soon asked again, with another.
+            raise ProposerDownError(str(downs[0]), min(_SOON_S, downs[0].retry_in_s))
         return None
 
     def tell(self, program: Program) -> None:
@@ -89,19 +131,24 @@ class Proposers:
 
     def replay(self, storage: Storage) -> None:
         """Tell every proposer what it was told before the run was broken off."""
-        for name in self._by_name:
+        for name, proposer in self._by_name.items():
+            if isinstance(proposer, Replays):
+                proposer.replay(storage)
+                continue
             for program in storage.programs(state=ProgramState.FINISHED, proposer=name):
                 self.tell(program)
 
     def _active(self) -> list[Proposer]:
         return [proposer for name, proposer in self._by_name.items() if self._weights[name] > 0]
 
-    def _order(self, number: int) -> Sequence[Proposer]:
+    def _order(self, context: ProposeContext) -> Sequence[Proposer]:
         """Proposers in random order, heavier ones more likely first (Efraimidis and Spirakis, 2006)."""
+        if context.resumes:
+            return (self._by_name[context.resumes],)
         active = self._active()
         if len(active) <= 1:
             return active
-        rng = stream(self._seed, Stream.PROPOSER, number)
+        rng = stream(self._seed, Stream.PROPOSER, context.number)
         keys = [float(rng.exponential()) / self._weights[proposer.name] for proposer in active]
         ranked = sorted(zip(keys, active, strict=True), key=lambda pair: pair[0])
         return [proposer for _, proposer in ranked]

@@ -15,8 +15,10 @@ from evaluators.task import Task
 from evolve.archive import Elite
 from evolve.bans import Bans
 from evolve.booking import Booking
+from evolve.broken_off import BrokenOff
 from evolve.budget import NOTHING, Budget, Charge, Clock, Reservation, Spent
 from evolve.database.mail import Answer
+from evolve.database.model_records import Ending
 from evolve.database.records import (
     CellRecord,
     Event,
@@ -28,7 +30,9 @@ from evolve.database.records import (
 )
 from evolve.database.steering import Steering
 from evolve.database.storage import Storage
+from evolve.equivalents import Equivalents
 from evolve.errors import EvolveError
+from evolve.experience import Experience
 from evolve.intake import answered, finished_twin, new_program, seed_proposal, storable
 from evolve.island import Island
 from evolve.observer import Progress
@@ -39,7 +43,7 @@ from evolve.run_directory import RunDirectory
 from evolve.settings import RunSettings
 from evolve.streams import Stream, stream
 from evolve.tally import Tally
-from evolve.types import AddStatus, Program, ProgramState, Proposal, ProposeContext, RunStatus, StopReason
+from evolve.types import AddStatus, Dropped, Program, ProgramState, Proposal, ProposeContext, RunStatus, StopReason
 
 SEED_NUMBER = 1
 """The number of the program every run starts from."""
@@ -79,6 +83,9 @@ class Run:
         self._asked: dict[int, Reservation] = {}
         self._twins: defaultdict[int, list[Program]] = defaultdict(list)
         self._programs = ProgramCache(storage)
+        self._equivalents = Equivalents(storage)
+        self._experience: Experience | None = None
+        self.broken_off = BrokenOff(storage)
         self.population = Population.stored(task, storage, self._programs.get)
         best = self.best()
         spent = Spent(totals.charge, record.active_s, totals.since_best, best.score if best else None)
@@ -160,20 +167,36 @@ class Run:
         reservation = self.budget.reserve(Charge(candidates=1) + extra)
         if isinstance(reservation, StopReason):
             raise EvolveError(f"the cap on {reservation.value} is met")
-        number = self.next_number
-        self.next_number += 1
+        begun = self.broken_off.next()
+        number = begun.number if begun else self.next_number
+        self.next_number = max(self.next_number, number + 1)
         self._asked[number] = reservation
+        if begun is not None:
+            return self._context(number, begun.island, begun.parent, begun.inspirations, begun.proposer)
         choice = self.population.choose(number, self.settings.search)
-        parent = self.program(choice.parent.number)
+        others = tuple(elite.number for elite in choice.inspirations)
+        return self._context(number, choice.island, choice.parent.number, others)
+
+    def _context(
+        self, number: int, island: int, parent: int, inspirations: tuple[int, ...], resumes: str = ""
+    ) -> ProposeContext:
+        shown = self.program(parent)
         return ProposeContext(
             task=self.task,
             number=number,
-            island=choice.island,
-            parent=parent,
-            inspirations=tuple(self.program(elite.number) for elite in choice.inspirations),
+            island=island,
+            parent=shown,
+            inspirations=tuple(self.program(other) for other in inspirations),
             rng=stream(self.settings.search.seed, Stream.PROPOSE, number),
-            known=lambda source: self.storage.find(source_hash(storable(source)), parent.language) is not None,
+            known=lambda source: self.storage.find(source_hash(storable(source)), shown.language) is not None,
+            equivalent=self._equivalents.find,
+            resumes=resumes,
         )
+
+    def withdraw(self, context: ProposeContext) -> None:
+        """Nobody could be asked: give the reservation back, and go on with what was broken off another time."""
+        self.budget.settle(self._asked.pop(context.number))
+        self.broken_off.put_back(context.number)
 
     def may_ask(self, extra: Charge = NOTHING) -> bool:
         """Whether :meth:`ask` would go through now."""
@@ -183,14 +206,16 @@ class Run:
         """The cap that forbids another proposal while nothing is in flight; ``None`` while the search may go on."""
         return self.budget.reached() or self.budget.refusal(Charge(candidates=1) + extra)
 
-    def tell(self, context: ProposeContext, proposal: Proposal | None) -> Program | None:
+    def tell(self, context: ProposeContext, proposal: Proposal | Dropped | None) -> Program | None:
         """Store what was proposed: the program is ``queued`` for the judge, or is a duplicate.
 
         A duplicate has ``duplicate_of`` set. It is ``finished`` at once where its original is; else it finishes with
-        it. ``None`` (nothing to offer) gives the reservation back; its number stays unused.
+        it. ``None`` (nothing to offer, or the attempt was dropped) gives the reservation back; its number stays unused.
         """
         reservation = self._asked.pop(context.number)
-        if proposal is None:
+        if isinstance(proposal, Dropped):
+            self.storage.end_dialogue(Ending(context.number, proposal.reason, proposal.message, proposal.told))
+        if not isinstance(proposal, Proposal):
             self.budget.settle(reservation)
             return None
         program = self._store(context.number, context.island, proposal)
@@ -227,6 +252,7 @@ class Run:
         twin = self.storage.find(source_hash(storable(proposal.source)), proposal.language)
         generation = 1 + max((self.program(n).generation for n in proposal.parents), default=-1)
         program = new_program(number, island, generation, proposal, twin)
+        self._equivalents.add(number, program.source, program.language)
         if twin is None:
             self.storage.add_program(program, answer=answer)
         elif program.state is ProgramState.QUEUED:
@@ -279,6 +305,8 @@ class Run:
                 self.population.best = elite
                 self.directory.write_best(done.source, done.language)
         self._programs.keep(done)
+        if self._experience is not None:
+            self._experience.learn(done)
         return [done, *(finished_twin(twin, done) for twin in twins)]
 
     def migrate(self, moves: Sequence[MigrationRecord], elites: Sequence[Elite]) -> None:
@@ -309,6 +337,12 @@ class Run:
     def heartbeat(self) -> None:
         """Say in the database that this process lives."""
         self.storage.heartbeat(self.budget.spent.seconds)
+
+    def remember(self) -> Experience:
+        """What the run has been through; kept up to date from the first time that it is asked for."""
+        if self._experience is None:
+            self._experience = Experience.stored(self.task, self.storage)
+        return self._experience
 
     def progress(self) -> Progress:
         """What a display shows, in constant time. The loop adds what is in flight."""

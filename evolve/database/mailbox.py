@@ -85,6 +85,8 @@ class Mailbox(StorageReader):
                 key = {"run": self._run_id, "key": row["text_hash"], "content": new.source}
                 connection.execute(ADD_TEXT, key)
                 number = connection.execute(insert(answers).returning(answers.c.id), row).scalar_one()
+                if lease is None:
+                    self._add_event(connection, now, f"{new.operator}: answer {number} by {new.agent}: {new.note}")
         except IntegrityError:
             stored = self._answers(answers.c.lease == lease.id) if lease else []
             if not stored:
@@ -107,14 +109,16 @@ class Mailbox(StorageReader):
             if (settings, config) != before:
                 connection.execute(update(runs).where(this).values(settings=settings, config=config))
             number = connection.execute(insert(steering).returning(steering.c.id), row).scalar_one()
-            event = {"run_id": self._run_id, "at": now, "kind": "steer", "text": f"{number}: {kind}: {text}"}
-            connection.execute(insert(events), event)
+            self._add_event(connection, now, f"{number}: {kind}: {text}")
         return SteerRecord(int(number), kind, text, argument, now)
 
     def close(self) -> None:
         """Give connections back."""
         self._writing.close()
         super().close()
+
+    def _add_event(self, connection: Connection, at: float, text: str) -> None:
+        connection.execute(insert(events), {"run_id": self._run_id, "at": at, "kind": "steer", "text": text})
 
     @contextmanager
     def _write(self) -> Iterator[Connection]:

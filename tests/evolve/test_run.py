@@ -265,14 +265,16 @@ class TestView:
 
     async def test_the_queries_in_the_docs_work(self, tmp_path: Path) -> None:
         world = World(tmp_path)
-        await world.run()
+        with world.create() as run:
+            await world.search(run)
+            book_model_call(run, 99, 0.25, 10)
         page = (Path(__file__).parents[2] / "docs" / "database.md").read_text()
         queries = [query for query in page.split("```sql")[1].split("```")[0].split(";") if query.strip()]
         with closing(sqlite3.connect(world.directory / "run.db")) as connection:
-            operators, spent, costs, best = (connection.execute(query).fetchall() for query in queries)
+            operators, money, costs, best = (connection.execute(query).fetchall() for query in queries)
         assert {row[0] for row in operators} == {"seed", "mutate"}
-        assert spent == [], "no model was asked"
-        assert {row[0] for row in costs} == {"evaluation", "confirmation"}
+        assert money == [("p/m", "diff", 1, 1, 0.25)]
+        assert {row[0] for row in costs} == {"evaluation", "confirmation", "model"}
         assert best[0][0] == (world.directory / "best.py").read_text()
 
     async def test_view_and_run_report_the_same_progress(self, tmp_path: Path) -> None:
