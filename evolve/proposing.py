@@ -76,7 +76,7 @@ class Proposers:
     @property
     def in_flight(self) -> int:
         """Proposals that may be under way at once where the settings say nothing."""
-        return max(getattr(proposer, "in_flight", 1) for proposer in self._by_name.values())
+        return max((getattr(proposer, "in_flight", 1) for proposer in self._by_name.values()), default=1)
 
     @property
     def names(self) -> Collection[str]:
