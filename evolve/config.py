@@ -48,6 +48,9 @@ class ProposerWeights(Frozen):
     """Searches the tunable values of programs; needs no language model."""
     llm: Weight | None = None
     """Asks the models of ``[llm]``; unset: 1 where any is named."""
+    agent: Weight = 0.0
+    """Above 0: the run waits for agents outside (evolve ask, evolve tell) when nobody else has anything to propose.
+    They may take part in any run at any time, so this is no share."""
 
 
 class Config(Frozen):

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 from evaluators.source import source_hash
-from evaluators.task import Language, Task
-from evolve.run_directory import EXTENSIONS
+from evaluators.task import Task
+from evaluators.task_rules import program_language
+from evolve.database.mail import Answer
 from evolve.types import AddStatus, Program, ProgramState, Proposal
+
+AGENT = "agent"
+"""The proposer's name under which outside agents and people are on record."""
 
 
 def storable(source: str) -> str:
@@ -17,11 +20,30 @@ def storable(source: str) -> str:
 
 
 def seed_proposal(task: Task) -> Proposal:
-    """The task's seed program, in the first of the task's languages that its file's name fits."""
-    suffix = Path(task.seed_program).suffix
-    language: Language = next((name for name in task.languages if EXTENSIONS[name] == suffix), task.languages[0])
+    """The task's seed program."""
+    language = program_language(task, task.seed_program)
     source = (task.folder / task.seed_program).read_text(encoding="utf-8")
     return Proposal(source, language, operator="seed", proposer="seed")
+
+
+def answered(answer: Answer) -> Proposal:
+    """What an agent handed in, with where it comes from."""
+    details: dict[str, object] = {"answer": answer.id}
+    if answer.lease is not None:
+        details["lease"] = answer.lease
+    if answer.late_s is not None:
+        details["late_s"] = round(answer.late_s, 1)
+    return Proposal(
+        source=answer.source,
+        language=answer.language,
+        operator=answer.operator,
+        proposer=AGENT,
+        parents=answer.parents,
+        inspirations=answer.inspirations,
+        model=answer.agent,
+        note=answer.note,
+        details=details,
+    )
 
 
 def new_program(

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from evaluators.errors import UsageError
 from evaluators.task import Task
 from evolve.database.model_records import Dialogue
 from evolve.database.reader import StorageReader
+from evolve.database.steering import Steering
 from evolve.errors import EvolveError
 from evolve.experience import Experience
 from evolve.llm.breaker import Breakers, BreakerSettings
@@ -36,6 +38,18 @@ from evolve.types import Program
 
 _ALWAYS_FIT = ("diff", "rewrite", "simplify")
 """Operators that make sense for every parent that passed."""
+
+
+class FactsReader(Protocol):
+    """What of a storage prompts are made of."""
+
+    def program(self, number: int) -> Program:
+        """See :class:`~evolve.database.storage.Storage`."""
+        ...
+
+    def steering(self) -> Steering:
+        """See :class:`~evolve.database.storage.Storage`."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -83,7 +97,7 @@ class Models:
         client = ModelClient(self.llm, self.environment, books)
         try:
             client.prepare()
-            facts = self._facts(run.remember(), run.program)
+            facts = self._facts(run.remember(), run.storage)
             yield self._assembled(client, Rewards(self.task, run.storage, run.program), run.storage, facts)
         finally:
             await client.close()
@@ -91,7 +105,7 @@ class Models:
     def dry(self, storage: StorageReader, gate: BudgetGate) -> LlmProposer:
         """A proposer to be asked for drafts alone: nothing is connected, booked or stored."""
         client = ModelClient(self.llm, self.environment, Books(MemoryJournal(), gate, self.prices))
-        facts = self._facts(Experience.stored(self.task, storage), storage.program)
+        facts = self._facts(Experience.stored(self.task, storage), storage)
         proposer = self._assembled(client, Rewards(self.task, storage, storage.program), _NoDialogues(), facts)
         proposer.replay(storage)
         return proposer
@@ -101,8 +115,11 @@ class Models:
         """The shipped list prices under one's own."""
         return PriceList.load(self.llm.prices)
 
-    def _facts(self, experience: Experience, program: Callable[[int], Program]) -> RunFacts:
-        return RunFacts(self.task, experience, program, repair=self.llm.repair, port=self.llm.port)
+    def _facts(self, experience: Experience, storage: FactsReader) -> RunFacts:
+        def wishes() -> Sequence[str]:
+            return storage.steering().wishes
+
+        return RunFacts(self.task, experience, storage.program, wishes, repair=self.llm.repair, port=self.llm.port)
 
     def _assembled(self, client: ModelClient, rewards: Rewards, dialogues: Dialogues, facts: RunFacts) -> LlmProposer:
         clock, patience = SystemClock(), self.llm.patience

@@ -9,12 +9,11 @@ from evaluators.errors import UsageError
 from evaluators.task import Task
 from evolve.display.costs import Talk
 from evolve.display.summary import Account
-from evolve.run import Run
+from evolve.run import SEED_NUMBER, Run
 from evolve.types import Program
 from evolve.view import RunView
 
 RUNS_FOLDER = Path("runs")
-SEED_NUMBER = 1
 
 
 def find_run(run: Path) -> Path:

@@ -6,7 +6,17 @@ from typing import Any
 
 from sqlalchemy import Select, and_, bindparam, case, func, select
 
-from evolve.database.schema import artifacts, duels, evaluations, programs, runs, texts
+from evolve.database.schema import (
+    answers,
+    artifacts,
+    duels,
+    evaluations,
+    leases,
+    programs,
+    runs,
+    steering,
+    texts,
+)
 from evolve.types import ProgramState
 
 SEARCH, CONFIRMATION = "search", "confirmation"
@@ -168,3 +178,25 @@ DUELS = (
     .where(duels.c.run_id == bindparam("run"), duels.c.challenger == bindparam("challenger"))
     .order_by(duels.c.id)
 )
+
+LEASES = select(leases).where(leases.c.run_id == bindparam("run")).order_by(leases.c.id)
+
+ANSWERS = (
+    select(answers, texts.c.text.label("source"))
+    .join(texts, _stored(texts, answers.c.run_id, answers.c.text_hash))
+    .where(answers.c.run_id == bindparam("run"))
+    .order_by(answers.c.id)
+)
+"""Answers with their sources, oldest first."""
+
+STEERING = (
+    select(*steering.c["id", "kind", "text", "argument", "at"])
+    .where(steering.c.run_id == bindparam("run"))
+    .order_by(steering.c.id)
+)
+
+MAIL_COUNT = select(
+    select(func.count()).select_from(answers).where(answers.c.run_id == bindparam("run")).scalar_subquery(),
+    select(func.count()).select_from(steering).where(steering.c.run_id == bindparam("run")).scalar_subquery(),
+)
+"""Asked several times a second. Counts, not the last numbers: those may be committed out of their order."""

@@ -7,12 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, cast
 
-from sqlalchemy import Engine, Executable, bindparam, case, func, select
+from sqlalchemy import ColumnElement, Engine, Executable, bindparam, case, func, select
 
 from evaluators.evaluation import Artifact, Evaluation, Status
 from evaluators.task import Language
 from evolve.budget import Charge
 from evolve.database.codec import duel_of, evaluation_of, program_of
+from evolve.database.mail import Answer, Lease, MailCount
 from evolve.database.model_codec import dialogue_of, ending_of, model_call_of
 from evolve.database.model_queries import (
     ACCEPTED,
@@ -26,14 +27,18 @@ from evolve.database.model_queries import (
 from evolve.database.model_records import PROGRAM, Dialogue, Ending, ModelCall, ModelSpending
 from evolve.database.prepared import PreparedStatements
 from evolve.database.queries import (
+    ANSWERS,
     ARTIFACTS,
     DUELS,
     FIND,
+    LEASES,
+    MAIL_COUNT,
     ONE_PROGRAM,
     OUTCOMES,
     PROGRAMS,
     SEARCH,
     SOURCES,
+    STEERING,
     TABLE,
     VERDICTS,
 )
@@ -49,17 +54,20 @@ from evolve.database.records import (
     Totals,
 )
 from evolve.database.schema import (
+    answers,
     cells,
     dialogues,
     evaluations,
     events,
     islands,
+    leases,
     ledger,
     migrations,
     model_calls,
     programs,
     runs,
 )
+from evolve.database.steering import Steer, Steering, SteerRecord
 from evolve.settings import RunSettings
 from evolve.types import AddStatus, Program, ProgramState, RunStatus
 
@@ -262,6 +270,55 @@ class StorageReader:
         rows = self._rows(statement.order_by(migrations.c.round, migrations.c.source))
         moves = [MigrationRecord(**{**row, "placement": AddStatus(row["placement"])}) for row in rows]
         return [Migrations(number, tuple(group), ()) for number, group in groupby(moves, key=lambda move: move.round)]
+
+    def steering(self) -> Steering:
+        """See :class:`~evolve.database.storage.Storage`."""
+        return Steering.of(SteerRecord(**{**row, "kind": Steer(row["kind"])}) for row in self._rows(STEERING))
+
+    def mail_count(self) -> MailCount:
+        """See :class:`~evolve.database.storage.Storage`."""
+        found = self._prepared.execute(self._reading, MAIL_COUNT, {"run": self._run_id}).one()
+        self._reading.rollback()
+        return MailCount(*found)
+
+    def waiting_answers(self) -> list[Answer]:
+        """See :class:`~evolve.database.storage.Storage`."""
+        return self._answers(answers.c.program.is_(None))
+
+    def answer(self, number: int) -> Answer:
+        """One answer.
+
+        Raises:
+            KeyError: there is none of that number.
+        """
+        found = self._answers(answers.c.id == number)
+        if not found:
+            raise KeyError(f"no answer {number} in this run")
+        return found[0]
+
+    def lease(self, number: int) -> Lease:
+        """One lease.
+
+        Raises:
+            KeyError: there is none of that number.
+        """
+        found = self._rows(LEASES.where(leases.c.id == number))
+        if not found:
+            raise KeyError(f"no lease {number} in this run")
+        return Lease.of(found[0])
+
+    def open_leases(self, now: float) -> list[Lease]:
+        """See :class:`~evolve.database.storage.Storage`."""
+        answered = select(answers.c.id).where(answers.c.lease == leases.c.id).exists()
+        return [Lease.of(row) for row in self._rows(LEASES.where(leases.c.expires_at > now, ~answered))]
+
+    def count_leases(self) -> int:
+        """How many leases were ever given."""
+        counted = select(func.count().label("number")).select_from(leases).where(leases.c.run_id == self._run_id)
+        return int(self._rows(counted)[0]["number"])
+
+    def _answers(self, condition: ColumnElement[bool]) -> list[Answer]:
+        return [Answer.of(row) for row in self._rows(ANSWERS.where(condition))]
 
     def close(self) -> None:
         """See :class:`~evolve.database.storage.Storage`."""

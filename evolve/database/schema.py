@@ -320,3 +320,53 @@ events = Table(
     Column("program", Integer),
     Index(None, "run_id"),
 )
+
+leases = Table(
+    "leases",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    _run_id(),
+    Column("agent", String(200), nullable=False),
+    Column("island", Integer, nullable=False),
+    Column("parent", Integer, nullable=False),
+    Column("inspirations", Text, nullable=False),
+    Column("asked_at", Float, nullable=False),
+    Column("expires_at", Float, nullable=False),
+    _program("parent"),
+    Index(None, "run_id"),
+)
+
+answers = Table(
+    "answers",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    _run_id(),
+    Column("lease", ForeignKey("leases.id")),
+    Column("agent", String(200), nullable=False),
+    Column("operator", String(50), nullable=False),
+    Column("language", String(20), nullable=False),
+    Column("text_hash", String(64), nullable=False),
+    Column("note", Text, nullable=False),
+    Column("island", Integer),
+    Column("parents", Text, nullable=False),
+    Column("inspirations", Text, nullable=False),
+    Column("late_s", Float),
+    Column("told_at", Float, nullable=False),
+    Column("program", Integer),
+    ForeignKeyConstraint(["run_id", "text_hash"], ["texts.run_id", "texts.hash"]),
+    _program("program"),
+    UniqueConstraint("lease"),
+    Index(None, "run_id"),
+)
+
+steering = Table(
+    "steering",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    _run_id(),
+    Column("at", Float, nullable=False),
+    Column("kind", String(20), nullable=False),
+    Column("text", Text, nullable=False),
+    Column("argument", Text, nullable=False),
+    Index(None, "run_id"),
+)

@@ -45,6 +45,7 @@ from evolve.database.statements import (
     JUDGE,
     SET_CELL,
     SET_ISLAND,
+    TAKE_ANSWER,
 )
 from evolve.errors import StorageError
 from evolve.types import AddStatus, Program, ProgramState, RunStatus
@@ -98,7 +99,7 @@ class SqlStorage(ModelWriter):
         with self._write() as connection:
             self._update_run(connection, active_s=active_s, heartbeat_at=self._clock())
 
-    def add_program(self, program: Program, order: int | None = None) -> None:
+    def add_program(self, program: Program, order: int | None = None, answer: int | None = None) -> None:
         """See :class:`~evolve.database.storage.Storage`."""
         at_once = order is not None and program.duplicate_of is not None
         if program.state is not (ProgramState.FINISHED if at_once else ProgramState.QUEUED):
@@ -120,6 +121,10 @@ class SqlStorage(ModelWriter):
                 here = (dialogues.c.run_id == self._run_id, dialogues.c.number == program.number)
                 ended = {"outcome": PROGRAM, "ended_at": now}
                 connection.execute(update(dialogues).where(*here, dialogues.c.outcome.is_(None)).values(ended))
+            if answer is not None:
+                taken = {"run": self._run_id, "this": answer, "became": program.number}
+                if connection.execute(TAKE_ANSWER, taken).rowcount != 1:
+                    raise StorageError(f"answer {answer}: missing, or a program already")
 
     def add_evaluation(
         self, number: int, evaluation: Evaluation, ledger: LedgerEntry, *, judge_failed: bool = False

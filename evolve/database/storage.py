@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from evaluators.evaluation import Evaluation
 from evaluators.task import Language
+from evolve.database.mail import Answer, Lease, MailCount
 from evolve.database.model_records import Dialogue, Ending, ModelCall, ModelReply, ModelRequest, ModelSpending
 from evolve.database.records import (
     CellRecord,
@@ -20,6 +21,7 @@ from evolve.database.records import (
     RunRecord,
     Totals,
 )
+from evolve.database.steering import Steering
 from evolve.types import Program, ProgramState, RunStatus
 
 
@@ -53,12 +55,14 @@ class Storage(Protocol):
         """Say that the writing process lives, and how long the run has been active."""
         ...
 
-    def add_program(self, program: Program, order: int | None = None) -> None:
+    def add_program(self, program: Program, order: int | None = None, answer: int | None = None) -> None:
         """Store a ``queued`` program, or with ``order`` a duplicate that is ``finished`` because its original is.
+
+        ``answer`` is the answer of an agent that becomes this program.
 
         Raises:
             StorageError: the number is taken; the same source and language is stored already and ``duplicate_of`` is
-                ``None``; or the state is another.
+                ``None``; the state is another; or the answer became a program before.
         """
         ...
 
@@ -216,6 +220,22 @@ class Storage(Protocol):
 
     def migrations(self) -> Sequence[Migrations]:
         """Every round of migration."""
+        ...
+
+    def steering(self) -> Steering:
+        """What people told the run while it went on, all orders added up: hints, bans, paused islands."""
+        ...
+
+    def mail_count(self) -> MailCount:
+        """How many answers and orders were ever sent; cheap, to be asked often."""
+        ...
+
+    def waiting_answers(self) -> list[Answer]:
+        """Answers that are no program yet, oldest first."""
+        ...
+
+    def open_leases(self, now: float) -> list[Lease]:
+        """Leases that have neither been answered nor expired at ``now``, oldest first."""
         ...
 
     def close(self) -> None:

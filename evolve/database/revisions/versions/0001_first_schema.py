@@ -1,4 +1,4 @@
-"""The first schema: runs, programs, verdicts, populations, ledger and events.
+"""The first schema: runs, programs, verdicts, populations, ledger, events and mail.
 
 Revision: 0001
 """
@@ -22,6 +22,7 @@ def upgrade() -> None:
     _model_calls()
     _dialogues()
     _books()
+    _mail()
 
 
 def _runs_and_texts() -> None:
@@ -358,3 +359,63 @@ def _books() -> None:
         sa.PrimaryKeyConstraint("id", name="pk_events"),
     )
     op.create_index("ix_events_run_id", "events", ["run_id"], unique=False)
+
+
+def _mail() -> None:
+    op.create_table(
+        "leases",
+        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("run_id", sa.Integer(), nullable=False),
+        sa.Column("agent", sa.String(length=200), nullable=False),
+        sa.Column("island", sa.Integer(), nullable=False),
+        sa.Column("parent", sa.Integer(), nullable=False),
+        sa.Column("inspirations", sa.Text(), nullable=False),
+        sa.Column("asked_at", sa.Float(), nullable=False),
+        sa.Column("expires_at", sa.Float(), nullable=False),
+        sa.ForeignKeyConstraint(
+            ["run_id", "parent"], ["programs.run_id", "programs.number"], name="fk_leases_run_id_parent"
+        ),
+        sa.ForeignKeyConstraint(["run_id"], ["runs.id"], name="fk_leases_run_id"),
+        sa.PrimaryKeyConstraint("id", name="pk_leases"),
+    )
+    op.create_index("ix_leases_run_id", "leases", ["run_id"], unique=False)
+    op.create_table(
+        "answers",
+        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("run_id", sa.Integer(), nullable=False),
+        sa.Column("lease", sa.Integer(), nullable=True),
+        sa.Column("agent", sa.String(length=200), nullable=False),
+        sa.Column("operator", sa.String(length=50), nullable=False),
+        sa.Column("language", sa.String(length=20), nullable=False),
+        sa.Column("text_hash", sa.String(length=64), nullable=False),
+        sa.Column("note", sa.Text(), nullable=False),
+        sa.Column("island", sa.Integer(), nullable=True),
+        sa.Column("parents", sa.Text(), nullable=False),
+        sa.Column("inspirations", sa.Text(), nullable=False),
+        sa.Column("late_s", sa.Float(), nullable=True),
+        sa.Column("told_at", sa.Float(), nullable=False),
+        sa.Column("program", sa.Integer(), nullable=True),
+        sa.ForeignKeyConstraint(
+            ["run_id", "text_hash"], ["texts.run_id", "texts.hash"], name="fk_answers_run_id_text_hash"
+        ),
+        sa.ForeignKeyConstraint(
+            ["run_id", "program"], ["programs.run_id", "programs.number"], name="fk_answers_run_id_program"
+        ),
+        sa.ForeignKeyConstraint(["lease"], ["leases.id"], name="fk_answers_lease"),
+        sa.ForeignKeyConstraint(["run_id"], ["runs.id"], name="fk_answers_run_id"),
+        sa.PrimaryKeyConstraint("id", name="pk_answers"),
+        sa.UniqueConstraint("lease", name="uq_answers_lease"),
+    )
+    op.create_index("ix_answers_run_id", "answers", ["run_id"], unique=False)
+    op.create_table(
+        "steering",
+        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("run_id", sa.Integer(), nullable=False),
+        sa.Column("at", sa.Float(), nullable=False),
+        sa.Column("kind", sa.String(length=20), nullable=False),
+        sa.Column("text", sa.Text(), nullable=False),
+        sa.Column("argument", sa.Text(), nullable=False),
+        sa.ForeignKeyConstraint(["run_id"], ["runs.id"], name="fk_steering_run_id"),
+        sa.PrimaryKeyConstraint("id", name="pk_steering"),
+    )
+    op.create_index("ix_steering_run_id", "steering", ["run_id"], unique=False)
