@@ -13,8 +13,10 @@ def names(requirements):
 
 
 def test_the_default_install_needs_neither_torch_nor_triton():
-    assert names(PROJECT["project"]["dependencies"]).isdisjoint({"torch", "triton", "pandas", "matplotlib", "psycopg"})
-    assert set(PROJECT["project"]["optional-dependencies"]) == {"gpu", "postgres", "notebook", "dev"}
+    assert names(PROJECT["project"]["dependencies"]).isdisjoint(
+        {"torch", "triton", "pandas", "matplotlib", "psycopg", "mcp"}
+    )
+    assert set(PROJECT["project"]["optional-dependencies"]) == {"gpu", "postgres", "mcp", "notebook", "dev"}
 
 
 def test_what_the_wheel_carries_exists():
