@@ -62,9 +62,12 @@ class Population:
         cell = self.grid.cell(verdict.measures)
         return None if cell is None else Elite.of(program, cell)
 
-    def choose(self, number: int, search: SearchSettings) -> Choice:
-        """Island, parent and inspirations for program ``number``: from its own island, inspirations from everywhere."""
-        island = self.islands[island_of(number, len(self.islands))]
+    def choose(self, number: int, turn: int, search: SearchSettings) -> Choice:
+        """Island, parent and inspirations for program ``number``: from its own island, inspirations from everywhere.
+
+        It is the ``turn``-th program (the seed is the first), not counting variants tuned inside.
+        """
+        island = self.islands[island_of(turn, len(self.islands))]
         rng = stream(search.seed, Stream.SELECT, number)
         ranked = island.archive.ranked()
         parent = choose_parent(ranked, search.explore, rng)

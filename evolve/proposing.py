@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
 from evaluators.errors import UsageError
@@ -53,11 +53,18 @@ class Proposers:
         self._weighted = tuple(weighted)
         self._by_name = {w.proposer.name: w.proposer for w in weighted}
         self._seed = seed
+        self._winners: dict[int, Program | None] = {}
+        """The variants that speak for structures yet to be told; ``None`` for what was told."""
         charges = [p.worst_case() for p in self._by_name.values() if isinstance(p, Priced)]
         self.worst = Charge(
             dollars=sum(charge.dollars for charge in charges), tokens=sum(charge.tokens for charge in charges)
         )
         """The most that one :meth:`propose` can cost: every proposer might be asked in turn."""
+
+    @property
+    def weights(self) -> dict[str, float]:
+        """Each proposer's weight, by name."""
+        return {w.proposer.name: w.weight for w in self._weighted}
 
     async def propose(self, context: ProposeContext) -> Proposal | None:
         """The first proposal there is; ``None`` where no proposer has any for this parent."""
@@ -70,14 +77,27 @@ class Proposers:
     def tell(self, program: Program) -> None:
         """Tell a finished program to the proposer it is from, unless the judge itself failed on it."""
         proposer = self._by_name.get(program.proposer)
+        credited = self._credited(program)
         if proposer is not None and not program.judge_failed:
-            proposer.tell(program)
+            proposer.tell(credited)
 
     def replay(self, storage: Storage) -> None:
         """Tell every proposer what it was told before the run was broken off."""
-        for name in self._by_name:
-            for program in storage.programs(state=ProgramState.FINISHED, proposer=name):
-                self.tell(program)
+        for program in storage.programs(state=ProgramState.FINISHED):
+            self.tell(program)
+
+    def _credited(self, program: Program) -> Program:
+        """A structure with what its best variant came to: of its family, that one finished first with a pass."""
+        if program.variant_of is not None:
+            if program.score is not None:
+                self._winners.setdefault(program.variant_of, program)
+            return program
+        winner, self._winners[program.number] = self._winners.get(program.number), None
+        if winner is None:
+            return program
+        return replace(
+            program, placement=winner.placement, evaluation=winner.evaluation, confirmation=winner.confirmation
+        )
 
     def _order(self, number: int) -> Sequence[Proposer]:
         """Proposers in random order, heavier ones more likely first (Efraimidis and Spirakis, 2006)."""

@@ -25,6 +25,7 @@ from evolve.database.records import (
     NewRun,
     Reset,
 )
+from evolve.database.steps import Step, StepKind
 from evolve.database.storage import Storage
 from evolve.errors import EvolveError
 from evolve.intake import finished_twin, seed_proposal, storable
@@ -68,6 +69,8 @@ class Run:
         record = storage.run()
         totals = storage.totals()
         self.next_number = totals.next_number
+        self.variants = totals.variants
+        """How many variants tuned inside are stored."""
         self.migration_round = record.migration_round
         self.tally = Tally(totals)
         self._asked: dict[int, Reservation] = {}
@@ -105,7 +108,7 @@ class Run:
         Raises:
             UsageError: the directory is not empty or cannot be written, or the database cannot be used.
         """
-        new = NewRun(directory.name, task.name, task.hash, settings, config)
+        new = NewRun(directory.name, task.name, task.hash, settings, config, task.model_dump_json(exclude={"folder"}))
         folder, storage = create_storage(directory, new, url)
         return cls(folder, storage, task, settings, clock)
 
@@ -151,20 +154,39 @@ class Run:
         """
         if self.population.best is None:
             raise EvolveError("the seed program has to be judged and placed before anything is asked")
-        reservation = self.budget.reserve(Charge(candidates=1) + extra)
+        number = self._reserve_number(Charge(candidates=1) + extra)
+        if isinstance(number, StopReason):
+            raise EvolveError(f"the cap on {number.value} is met")
+        choice = self.population.choose(number, number - self.variants, self.settings.search)
+        self.storage.note(Step(StepKind.ASK, number))
+        inspirations = tuple(self.program(elite.number) for elite in choice.inspirations)
+        return self._context(number, choice.island, self.program(choice.parent.number), inspirations)
+
+    def ask_variant(self, structure: Program, variants: tuple[Program, ...]) -> ProposeContext | StopReason:
+        """Ask for the next variant of a judged structure, of which these are judged already, or say what forbids it."""
+        number = self.stop_reason() or self._reserve_number(Charge(candidates=1))
+        if isinstance(number, StopReason):
+            return number
+        self.storage.note(Step(StepKind.ASK, number, structure.number))
+        context = self._context(number, structure.island, structure, variants)
+        return replace(context, variant_of=structure.number)
+
+    def _reserve_number(self, charge: Charge) -> int | StopReason:
+        reservation = self.budget.reserve(charge)
         if isinstance(reservation, StopReason):
-            raise EvolveError(f"the cap on {reservation.value} is met")
+            return reservation
         number = self.next_number
         self.next_number += 1
         self._asked[number] = reservation
-        choice = self.population.choose(number, self.settings.search)
-        parent = self.program(choice.parent.number)
+        return number
+
+    def _context(self, number: int, island: int, parent: Program, inspirations: tuple[Program, ...]) -> ProposeContext:
         return ProposeContext(
             task=self.task,
             number=number,
-            island=choice.island,
+            island=island,
             parent=parent,
-            inspirations=tuple(self.program(elite.number) for elite in choice.inspirations),
+            inspirations=inspirations,
             rng=stream(self.settings.search.seed, Stream.PROPOSE, number),
             known=lambda source: self.storage.find(source_hash(storable(source)), parent.language) is not None,
         )
@@ -185,9 +207,11 @@ class Run:
         """
         reservation = self._asked.pop(context.number)
         if proposal is None:
+            self.storage.note(Step(StepKind.PASS, context.number))
             self.budget.settle(reservation)
             return None
-        program = self._store(context.number, context.island, proposal)
+        program = self._store(context.number, context.island, proposal, context.variant_of)
+        self.variants += context.variant_of is not None
         self.budget.settle(reservation, Charge(candidates=1))
         return program
 
@@ -201,7 +225,7 @@ class Run:
         self.budget.book(Charge(candidates=1))
         return program
 
-    def _store(self, number: int, island: int, proposal: Proposal) -> Program:
+    def _store(self, number: int, island: int, proposal: Proposal, variant_of: int | None = None) -> Program:
         source = storable(proposal.source)
         key = source_hash(source)
         twin = self.storage.find(key, proposal.language)
@@ -222,7 +246,9 @@ class Run:
             note=proposal.note,
             details=proposal.details,
             duplicate_of=twin[0] if twin else None,
+            variant_of=variant_of,
         )
+        self.storage.note(Step(StepKind.TELL, number))
         if twin is None:
             self.storage.add_program(program)
             return program
@@ -254,6 +280,7 @@ class Run:
         order = self.tally.finished + 1
         twins = self._twins.pop(program.number, [])
         done = replace(program, state=ProgramState.FINISHED, placement=placement)
+        self.storage.note(Step(StepKind.FINISH, program.number))
         self.storage.finish(
             Finish(
                 number=program.number,
@@ -283,6 +310,7 @@ class Run:
             for move, elite in zip(moves, elites, strict=True)
             if move.placement is not AddStatus.NOT_ADDED
         ]
+        self.storage.note(Step(StepKind.MIGRATE, other=self.migration_round + 1))
         self.storage.migrate(Migrations(self.migration_round + 1, tuple(moves), tuple(cell for _, cell in won)))
         self.migration_round += 1
         for elite, cell in won:
@@ -292,6 +320,7 @@ class Run:
         """Let an island start over from one elite of another."""
         record = island.restarted()
         text = f"island {island.number} starts over from program {founder.number}"
+        self.storage.note(Step(StepKind.RESET, founder.number, island.number))
         self.storage.reset(Reset(record, CellRecord(island.number, founder.cell, founder.number), text))
         island.record = record
         island.archive.restart(founder)

@@ -43,6 +43,7 @@ from evolve.database.statements import (
     ADD_EVENT,
     ADD_LEDGER,
     ADD_PROGRAM,
+    ADD_STEP,
     ADD_TEXT,
     ATTEMPT,
     FINISH,
@@ -51,6 +52,7 @@ from evolve.database.statements import (
     SET_CELL,
     SET_ISLAND,
 )
+from evolve.database.steps import Step
 from evolve.errors import StorageError
 from evolve.types import AddStatus, Program, ProgramState, RunStatus
 
@@ -65,6 +67,7 @@ class SqlStorage(StorageReader):
         self._connection = engine.connect().execution_options(write=True)
         self._clock = clock
         self._environment: tuple[Environment, str] | None = None
+        self._noted: list[Step] = []
 
     @classmethod
     def create(cls, engine: Engine, new: NewRun, clock: Callable[[], float] = time.time) -> SqlStorage:
@@ -77,6 +80,7 @@ class SqlStorage(StorageReader):
                 "task_hash": new.task_hash,
                 "settings": new.settings.model_dump_json(),
                 "config": new.config,
+                "task": new.task,
                 "status": RunStatus.INTERRUPTED.value,
                 "reason": "not started yet",
                 "created_at": now,
@@ -238,6 +242,10 @@ class SqlStorage(StorageReader):
         with self._write() as connection:
             self._add_ledger(connection, entry)
 
+    def note(self, step: Step) -> None:
+        """See :class:`~evolve.database.storage.Storage`."""
+        self._noted.append(step)
+
     def add_event(self, event: Event) -> None:
         """See :class:`~evolve.database.storage.Storage`."""
         with self._write() as connection:
@@ -253,11 +261,13 @@ class SqlStorage(StorageReader):
         committed = False
         try:
             with self._connection.begin():
+                self._add_steps(self._connection)
                 yield self._connection
             committed = True
         except IntegrityError as error:
             raise StorageError(f"the database refuses it: {' '.join(str(error.orig).split())}") from error
         finally:
+            self._noted.clear()
             if not committed:  # What was rolled back may have been the environment remembered as stored.
                 self._environment = None
 
@@ -318,6 +328,11 @@ class SqlStorage(StorageReader):
         for event in new:
             row = {"run_id": self._run_id, "at": event.at or self._clock(), "kind": event.kind}
             connection.execute(ADD_EVENT, {**row, "text": event.text, "program": event.program})
+
+    def _add_steps(self, connection: Connection) -> None:
+        for step in self._noted:
+            row = {"run_id": self._run_id, "kind": step.kind.value, "program": step.program}
+            self._prepared.execute(connection, ADD_STEP, {**row, "other": step.other, "text": step.text})
 
     def _update_run(self, connection: Connection, **values: object) -> None:
         connection.execute(update(runs).where(runs.c.id == self._run_id).values(**values))
