@@ -271,7 +271,9 @@ class _Search:
         try:
             finished: list[Program] = task.result()
         except BudgetRefusedError as error:
-            self._run.storage.note(Step(StepKind.REFUSE, family.left[0].number))
+            number = family.left[0].number
+            self._run.storage.note(Step(StepKind.REFUSE, number))
+            family.update(self._run.program(number))  # It may have been confirmed before it was refused.
             self._refused = error.reason
             self._held.append(family)
             return

@@ -25,7 +25,7 @@ from evolve.database.records import (
     NewRun,
     Reset,
 )
-from evolve.database.steps import Step, StepKind
+from evolve.database.steps import Shown, Step, StepKind
 from evolve.database.storage import Storage
 from evolve.errors import EvolveError
 from evolve.intake import finished_twin, seed_proposal, storable
@@ -158,7 +158,6 @@ class Run:
         if isinstance(number, StopReason):
             raise EvolveError(f"the cap on {number.value} is met")
         choice = self.population.choose(number, number - self.variants, self.settings.search)
-        self.storage.note(Step(StepKind.ASK, number))
         inspirations = tuple(self.program(elite.number) for elite in choice.inspirations)
         return self._context(number, choice.island, self.program(choice.parent.number), inspirations)
 
@@ -167,9 +166,7 @@ class Run:
         number = self.stop_reason() or self._reserve_number(Charge(candidates=1))
         if isinstance(number, StopReason):
             return number
-        self.storage.note(Step(StepKind.ASK, number, structure.number))
-        context = self._context(number, structure.island, structure, variants)
-        return replace(context, variant_of=structure.number)
+        return self._context(number, structure.island, structure, variants, variant_of=structure.number)
 
     def _reserve_number(self, charge: Charge) -> int | StopReason:
         reservation = self.budget.reserve(charge)
@@ -180,7 +177,16 @@ class Run:
         self._asked[number] = reservation
         return number
 
-    def _context(self, number: int, island: int, parent: Program, inspirations: tuple[Program, ...]) -> ProposeContext:
+    def _context(
+        self,
+        number: int,
+        island: int,
+        parent: Program,
+        inspirations: tuple[Program, ...],
+        variant_of: int | None = None,
+    ) -> ProposeContext:
+        shown = Shown(island, parent.number, tuple(p.number for p in inspirations))
+        self.storage.note(Step(StepKind.ASK, number, variant_of, str(shown)))
         return ProposeContext(
             task=self.task,
             number=number,
@@ -189,6 +195,7 @@ class Run:
             inspirations=inspirations,
             rng=stream(self.settings.search.seed, Stream.PROPOSE, number),
             known=lambda source: self.storage.find(source_hash(storable(source)), parent.language) is not None,
+            variant_of=variant_of,
         )
 
     def may_ask(self, extra: Charge = NOTHING) -> bool:

@@ -11,12 +11,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from evolve.budget import Reservation
+from evolve.database.steps import Step, StepKind
 from evolve.judging import Judging
 from evolve.observer import Observer
 from evolve.policies.tuning import best_first, may_be_tuned
 from evolve.proposers.tuner import Tuner, TunerSettings
 from evolve.run import Run
-from evolve.types import Program, ProgramState, ProposeContext, StopReason
+from evolve.types import Program, ProgramState, Proposal, ProposeContext, StopReason
 
 
 @dataclass
@@ -93,6 +94,7 @@ class Tuning:
             if not self.wants_variant(family):
                 return
             reserved = self._judging.reserve()
+        self._cut(family)
 
     def wants_variant(self, family: Family) -> bool:
         """Whether the policy would have another variant of this family."""
@@ -108,7 +110,10 @@ class Tuning:
         """Propose and store another variant; ``None`` where there is to be none."""
         while self.wants_variant(family):
             context = self._run.ask_variant(family.structure, family.judged_variants)
-            program = await self._propose(context) if isinstance(context, ProposeContext) else None
+            if isinstance(context, StopReason):
+                self._cut(family)
+                return None
+            program = self._run.tell(context, await self.propose(context))
             if program is None:
                 family.closed = True
                 return None
@@ -118,8 +123,13 @@ class Tuning:
                 return program
         return None
 
-    async def _propose(self, context: ProposeContext) -> Program | None:
-        return self._run.tell(context, await self._tuner.propose(context))
+    async def propose(self, context: ProposeContext) -> Proposal | None:
+        """Other values for the structure; ``None`` where there are no others."""
+        return await self._tuner.propose(context)
+
+    def _cut(self, family: Family) -> None:
+        self._run.storage.note(Step(StepKind.CUT, family.structure.number))
+        family.closed = True
 
 
 def unfinished_families(run: Run, programs: Iterable[Program]) -> list[Family]:

@@ -19,13 +19,36 @@ class Opening(Frozen):
     """The resolved configuration as TOML; empty where there was none."""
 
 
+@dataclass(frozen=True)
+class Shown:
+    """What the search chose for a proposer to see."""
+
+    island: int
+    parent: int
+    inspirations: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return " ".join(str(number) for number in (self.island, self.parent, *self.inspirations))
+
+    @classmethod
+    def parse(cls, text: str) -> Shown:
+        """Read back what ``str`` wrote.
+
+        Raises:
+            ValueError: it is something else.
+        """
+        island, parent, *inspirations = (int(number) for number in text.split())
+        return cls(island, parent, tuple(inspirations))
+
+
 class StepKind(StrEnum):
     """What happened. Each kind names what :class:`Step`'s ``program`` and ``other`` are."""
 
     OPEN = "open"
     """A process took the run up. ``text`` is an :class:`Opening` as JSON."""
     ASK = "ask"
-    """A proposal was asked for under number ``program``; ``other`` is the structure that it is to be a variant of."""
+    """A proposal was asked for under number ``program``; ``other`` is the structure that it is to be a variant of.
+    ``text`` is what was :class:`Shown`."""
     PASS = "pass"
     """Nothing was proposed under number ``program``."""
     TELL = "tell"
@@ -38,6 +61,8 @@ class StepKind(StrEnum):
     """``program`` challenged ``other``, and the judge failed on it until we gave up."""
     CONFIRM = "confirm"
     """``program`` got its second verdict."""
+    CUT = "cut"
+    """A cap kept ``program``, a structure, from being tuned any further."""
     UNTENDED = "untended"
     """A cap kept migration or a reset, which was due, from happening before the next placement."""
     FINISH = "finish"
