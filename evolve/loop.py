@@ -68,7 +68,11 @@ async def search(
     with LogFile(run.directory.log) as log:
         everybody = Observers((log, *observers))
         keeper = JudgeKeeper(start_judge)
-        chosen = Proposers(proposers, run.settings.search.seed)
+
+        async def turn(number: int, name: str) -> None:
+            run.storage.note(Step(StepKind.TURN, number, text=name))
+
+        chosen = Proposers(proposers, run.settings.search.seed, turn)
         loop = _Search(run, keeper, chosen, everybody, stop or asyncio.Event())
         outcome = Outcome(RunStatus.FAILED, None, "it ended without a reason")
         try:

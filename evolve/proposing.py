@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from evaluators.errors import UsageError
 from evolve.budget import Charge
+from evolve.credit import Credit
 from evolve.database.storage import Storage
 from evolve.streams import Stream, stream
 from evolve.types import Program, ProgramState, Proposal, ProposeContext, Proposer
@@ -33,11 +34,19 @@ class Priced(Protocol):
         ...
 
 
+Turn = Callable[[int, str], Awaitable[None]]
+"""Called with a program's number and a proposer's name before that proposer is asked."""
+
+
+async def _no_matter(number: int, name: str) -> None:
+    """Nobody wants to know."""
+
+
 class Proposers:
     """Asks one proposer, drawn by weight; the others in drawn order where it has nothing to offer."""
 
-    def __init__(self, weighted: Sequence[WeightedProposer], seed: int) -> None:
-        """Draw with the run's ``seed``.
+    def __init__(self, weighted: Sequence[WeightedProposer], seed: int, turn: Turn = _no_matter) -> None:
+        """Draw with the run's ``seed``; ``turn`` is awaited before each proposer is asked.
 
         Raises:
             UsageError: there is none, two have one name, or a weight is not positive.
@@ -53,8 +62,8 @@ class Proposers:
         self._weighted = tuple(weighted)
         self._by_name = {w.proposer.name: w.proposer for w in weighted}
         self._seed = seed
-        self._winners: dict[int, Program | None] = {}
-        """The variants that speak for structures yet to be told; ``None`` for what was told."""
+        self._turn = turn
+        self._credit = Credit()
         charges = [p.worst_case() for p in self._by_name.values() if isinstance(p, Priced)]
         self.worst = Charge(
             dollars=sum(charge.dollars for charge in charges), tokens=sum(charge.tokens for charge in charges)
@@ -69,6 +78,7 @@ class Proposers:
     async def propose(self, context: ProposeContext) -> Proposal | None:
         """The first proposal there is; ``None`` where no proposer has any for this parent."""
         for proposer in self._order(context.number):
+            await self._turn(context.number, proposer.name)
             proposal = await proposer.propose(context)
             if proposal is not None:
                 return proposal
@@ -77,7 +87,7 @@ class Proposers:
     def tell(self, program: Program) -> None:
         """Tell a finished program to the proposer it is from, unless the judge itself failed on it."""
         proposer = self._by_name.get(program.proposer)
-        credited = self._credited(program)
+        credited = self._credit.of(program)
         if proposer is not None and not program.judge_failed:
             proposer.tell(credited)
 
@@ -85,19 +95,6 @@ class Proposers:
         """Tell every proposer what it was told before the run was broken off."""
         for program in storage.programs(state=ProgramState.FINISHED):
             self.tell(program)
-
-    def _credited(self, program: Program) -> Program:
-        """A structure with what its best variant came to: of its family, that one finished first with a pass."""
-        if program.variant_of is not None:
-            if program.score is not None:
-                self._winners.setdefault(program.variant_of, program)
-            return program
-        winner, self._winners[program.number] = self._winners.get(program.number), None
-        if winner is None:
-            return program
-        return replace(
-            program, placement=winner.placement, evaluation=winner.evaluation, confirmation=winner.confirmation
-        )
 
     def _order(self, number: int) -> Sequence[Proposer]:
         """Proposers in random order, heavier ones more likely first (Efraimidis and Spirakis, 2006)."""

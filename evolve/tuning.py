@@ -49,6 +49,10 @@ class Family:
         """What is known of other values."""
         return tuple(p for p in self.variants if p.state is ProgramState.JUDGED)
 
+    def has(self, number: int | None) -> bool:
+        """Whether a program is one of the family."""
+        return any(p.number == number for p in self._members)
+
     def update(self, program: Program) -> None:
         """A member is new, or has got further."""
         if program.number == self.structure.number:

@@ -49,6 +49,8 @@ class StepKind(StrEnum):
     ASK = "ask"
     """A proposal was asked for under number ``program``; ``other`` is the structure that it is to be a variant of.
     ``text`` is what was :class:`Shown`."""
+    TURN = "turn"
+    """The proposer named ``text`` was asked for ``program``."""
     PASS = "pass"
     """Nothing was proposed under number ``program``."""
     TELL = "tell"
