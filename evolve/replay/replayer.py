@@ -171,6 +171,7 @@ class _Replayer:
         self._drop_asked()
         if self._opened:
             self._store_unasked()
+            self._run.heartbeat()  # Writes the last steps.
             self._run.close()
             self._run = Run.open(self._directory, self._task, opening.settings, config=opening.config)
         else:
