@@ -13,22 +13,24 @@ from evaluators.evaluation import Status
 from evaluators.source import source_hash
 from evaluators.task import Task
 from evolve.archive import Elite
+from evolve.bans import Bans
 from evolve.booking import Booking
 from evolve.budget import NOTHING, Budget, Charge, Clock, Reservation, Spent
+from evolve.database.mail import Answer
 from evolve.database.records import (
     CellRecord,
     Event,
     Finish,
     MigrationRecord,
     Migrations,
-    ModelCall,
     NewRun,
     Reset,
 )
+from evolve.database.steering import Steering
 from evolve.database.steps import Shown, Step, StepKind
 from evolve.database.storage import Storage
 from evolve.errors import EvolveError
-from evolve.intake import finished_twin, seed_proposal, storable
+from evolve.intake import answered, finished_twin, new_program, seed_proposal, storable
 from evolve.island import Island
 from evolve.observer import Progress
 from evolve.opening import create_storage, open_storage
@@ -65,8 +67,12 @@ class Run:
         self.settings = settings
         self.contender: Program | None = None
         """The program under confirmation as the new best."""
+        self.bans = Bans()
         self.status = RunStatus.INTERRUPTED
+        self.orders = storage.mail_count().orders
+        """How many orders were given before: the settings and configuration it was opened with hold them."""
         record = storage.run()
+        storage.settle_lost_calls()
         totals = storage.totals()
         self.next_number = totals.next_number
         self.variants = totals.variants
@@ -157,7 +163,7 @@ class Run:
         number = self._reserve_number(Charge(candidates=1) + extra)
         if isinstance(number, StopReason):
             raise EvolveError(f"the cap on {number.value} is met")
-        choice = self.population.choose(number, number - self.variants, self.settings.search)
+        choice = self.population.choose(number, self.settings.search, turn=self._turn(number))
         inspirations = tuple(self.program(elite.number) for elite in choice.inspirations)
         return self._context(number, choice.island, self.program(choice.parent.number), inspirations)
 
@@ -167,6 +173,10 @@ class Run:
         if isinstance(number, StopReason):
             return number
         return self._context(number, structure.island, structure, variants, variant_of=structure.number)
+
+    def _turn(self, number: int) -> int:
+        """Whose turn it is under a number: variants tuned inside stay on their island and take nobody's."""
+        return number - self.variants
 
     def _reserve_number(self, charge: Charge) -> int | StopReason:
         reservation = self.budget.reserve(charge)
@@ -217,54 +227,68 @@ class Run:
             self.storage.note(Step(StepKind.PASS, context.number))
             self.budget.settle(reservation)
             return None
-        program = self._store(context.number, context.island, proposal, context.variant_of)
+        program = self._store(context.number, context.island, proposal, variant_of=context.variant_of)
         self.variants += context.variant_of is not None
         self.budget.settle(reservation, Charge(candidates=1))
         return program
 
     def add_seed(self) -> Program | StopReason:
         """Store the task's seed program, the first of every run, or say which cap forbids it."""
-        refusal = self.budget.refusal(Charge(candidates=1))
+        return self.stop_reason() or self._add(0, seed_proposal(self.task))
+
+    def take(self, answer: Answer) -> Program | StopReason:
+        """Make an agent's answer the next program, or say which cap forbids it; it then goes on waiting."""
+        return self.hand_in(answered(answer), answer.island, answer.id)
+
+    def hand_in(self, proposal: Proposal, island: int | None, answer: int | None = None) -> Program | StopReason:
+        """Make a proposal that nobody asked for the next program, or say which cap forbids it.
+
+        ``island`` is where it belongs; ``None`` leaves that to the search.
+        """
+        refusal = self.stop_reason()
         if refusal is not None:
             return refusal
-        program = self._store(SEED_NUMBER, 0, seed_proposal(self.task))
-        self.next_number = SEED_NUMBER + 1
+        self.storage.note(Step(StepKind.TAKE, self.next_number, island))
+        turn = self._turn(self.next_number)
+        return self._add(self.population.next_island(turn).number if island is None else island, proposal, answer)
+
+    def obey(self, steering: Steering) -> None:
+        """Take over what people told the run: bans, paused islands, and the caps as they are stored now."""
+        self.bans = Bans(steering.bans)
+        self.population.obey(steering, self.program)
+        caps = self.storage.run().settings.caps
+        self.settings = self.settings.model_copy(update={"caps": caps})
+        self.budget.caps = caps
+
+    def _add(self, island: int, proposal: Proposal, answer: int | None = None) -> Program:
+        program = self._store(self.next_number, island, proposal, answer=answer)
+        self.next_number += 1
         self.budget.book(Charge(candidates=1))
         return program
 
-    def _store(self, number: int, island: int, proposal: Proposal, variant_of: int | None = None) -> Program:
-        source = storable(proposal.source)
-        key = source_hash(source)
-        twin = self.storage.find(key, proposal.language)
-        at_once = twin is not None and twin[1] is ProgramState.FINISHED
-        program = Program(
-            number=number,
-            source=source,
-            source_hash=key,
-            language=proposal.language,
-            operator=proposal.operator,
-            proposer=proposal.proposer,
-            state=ProgramState.FINISHED if at_once else ProgramState.QUEUED,
-            island=island,
-            generation=1 + max((self.program(n).generation for n in proposal.parents), default=-1),
-            parents=proposal.parents,
-            inspirations=proposal.inspirations,
-            model=proposal.model,
-            note=proposal.note,
-            details=proposal.details,
-            duplicate_of=twin[0] if twin else None,
-            variant_of=variant_of,
-        )
+    def _store(
+        self,
+        number: int,
+        island: int,
+        proposal: Proposal,
+        *,
+        answer: int | None = None,
+        variant_of: int | None = None,
+    ) -> Program:
+        twin = self.storage.find(source_hash(storable(proposal.source)), proposal.language)
+        generation = 1 + max((self.program(n).generation for n in proposal.parents), default=-1)
+        program = replace(new_program(number, island, generation, proposal, twin), variant_of=variant_of)
         self.storage.note(Step(StepKind.TELL, number))
         if twin is None:
-            self.storage.add_program(program)
-            return program
-        self.storage.add_program(program, order=self.tally.finished + 1 if at_once else None)
-        if not at_once:
+            self.storage.add_program(program, answer=answer)
+        elif program.state is ProgramState.QUEUED:
+            self.storage.add_program(program, answer=answer)
             self._twins[twin[0]].append(program)
-            return program
-        self.tally.add_duplicates(1)
-        return finished_twin(program, self.program(twin[0]))
+        else:
+            self.storage.add_program(program, order=self.tally.finished + 1, answer=answer)
+            self.tally.add_duplicates(1)
+            return finished_twin(program, self.program(twin[0]))
+        return program
 
     def requeue_twin(self, twin: Program) -> None:
         """After a crash: a stored duplicate goes on waiting for its original."""
@@ -340,10 +364,6 @@ class Run:
     def heartbeat(self) -> None:
         """Say in the database that this process lives."""
         self.storage.heartbeat(self.budget.spent.seconds)
-
-    def record_model_call(self, call: ModelCall) -> int:
-        """Store a model call and book its cost, before anything is done with its answer. Returns its id."""
-        return self.booking.model_call(call)
 
     def progress(self) -> Progress:
         """What a display shows, in constant time. The loop adds what is in flight."""

@@ -15,6 +15,8 @@ class Opening(Frozen):
     settings: RunSettings
     proposers: dict[str, float]
     """Each proposer's weight, by name, in their order."""
+    orders: int
+    """How many orders that people gave the run are in the settings and weights."""
     config: str
     """The resolved configuration as TOML; empty where there was none."""
 
@@ -63,6 +65,10 @@ class StepKind(StrEnum):
     """``program`` challenged ``other``, and the judge failed on it until we gave up."""
     CONFIRM = "confirm"
     """``program`` got its second verdict."""
+    TAKE = "take"
+    """What became ``program`` was handed in by an agent; ``other`` is its island, if the search did not choose it."""
+    OBEY = "obey"
+    """The first ``other`` orders that people gave the run were in force from here on."""
     CUT = "cut"
     """A cap kept ``program``, a structure, from being tuned any further."""
     UNTENDED = "untended"

@@ -21,6 +21,7 @@ _OF_A_PROPOSAL = (
     "generation",
     "language",
     "source_hash",
+    "source",
     "duplicate_of",
     "variant_of",
 )

@@ -15,6 +15,7 @@ from evaluators.errors import UsageError
 from evaluators.task import Task
 from evolve.budget import Reservation
 from evolve.database.records import DuelRecord
+from evolve.database.steering import Steer, Steering
 from evolve.database.steps import Opening, Shown, Step, StepKind
 from evolve.errors import EvolveError
 from evolve.judge_keeper import JudgeKeeper
@@ -106,6 +107,9 @@ class _Replayer:
         self._opened = False
         self._asked: dict[int, tuple[ProposeContext, asyncio.Task[Proposal | None]]] = {}
         self._families: dict[int, Family] = {}
+        self._given: Program | StopReason | None = None
+        """What was handed in without having been asked for."""
+        self._obeyed = 0
         self._untended = False
         self._compared = 0
 
@@ -149,6 +153,10 @@ class _Replayer:
             case StepKind.TURN:
                 self._note(step)
                 await self._turns.give(step)
+            case StepKind.TAKE:
+                self._hand_in(step)
+            case StepKind.OBEY:
+                self._obey(step)
             case StepKind.PASS | StepKind.TELL:
                 await self._tell(step)
             case StepKind.JUDGE:
@@ -178,6 +186,7 @@ class _Replayer:
             self._run = Run.create(self._directory, self._task, opening.settings, config=opening.config)
             self._opened = True
         self._run.budget.caps = Caps()  # What the caps let through is in the steps.
+        self._obeyed = opening.orders
         self._note(step)
         keeper = JudgeKeeper(self._judge.start)
         await keeper.open()
@@ -233,11 +242,28 @@ class _Replayer:
             return recalled(self._recording.program(context.number))
         return await self._tuning.propose(context)
 
+    def _hand_in(self, step: Step) -> None:
+        recorded = self._recording.program(step.program or 0)
+        self._given = self._run.hand_in(recalled(recorded), step.other)
+
+    def _obey(self, step: Step) -> None:
+        """What people ordered the run, as far as it had come by then."""
+        self._note(step)
+        records = self._recording.storage.steering().records[: step.other]
+        self._run.obey(Steering.of(records))
+        self._run.budget.caps = Caps()
+        for record in records[self._obeyed :]:
+            if record.kind is Steer.WEIGHT:
+                name, _, weight = record.argument.partition("=")
+                self._proposers.set_weight(name, float(weight))
+        self._obeyed = len(records)
+
     async def _tell(self, step: Step) -> None:
-        if step.program == SEED_NUMBER:
-            seed = self._run.add_seed()
-            if isinstance(seed, Program):
-                self._told(seed)
+        given = self._run.add_seed() if step.program == SEED_NUMBER else self._given
+        if isinstance(given, Program):
+            self._given = None
+            expect(step.program, "its number", step.program, given.number)
+            self._told(given)
             return
         if step.program not in self._asked:
             raise DifferenceError(f"program {step.program}: proposed without having been asked for")
