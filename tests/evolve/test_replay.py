@@ -16,6 +16,7 @@ import pytest
 
 from evaluators.errors import JudgeError, UsageError
 from evaluators.evaluation import Status
+from evaluators.task import ArchiveDimension
 from evolve.database.steps import Opening, StepKind
 from evolve.loop import WeightedProposer, search
 from evolve.observer import Silent
@@ -51,16 +52,18 @@ def mixed(context: ProposeContext) -> str | None:
     number, score = context.number, context.parent.score or 1.0
     match number % 9:
         case 2:
-            return fake_source(1.0, text="the same again and again")
+            return fake_source(1.0, text="the same again and again", regs=1.0)
         case 4:
             return fake_source(0.0, status=Status.WRONG_VALUES, text=str(number))
         case 6:
             return None
         case 1 | 7:
             gains = ", ".join(f"{score + step:.3f}" for step in (-0.2, -0.1, 0.05, 0.1, 0.2))
-            return f"# fake: score=GAIN\n# {number}\nGAIN = {score:.3f}  # tune: {gains}\n"
+            return f"# fake: score=GAIN regs={number % 8}\n# {number}\nGAIN = {score:.3f}  # tune: {gains}\n"
         case _:
-            return fake_source(score + float(context.rng.normal(0, 0.1)), text=f"child {number}")
+            return fake_source(
+                score + float(context.rng.normal(0, 0.1)), text=f"child {number}", regs=float(number % 8)
+            )
 
 
 def run_settings(caps: Caps | None = None, **changes: Any) -> RunSettings:
@@ -70,7 +73,7 @@ def run_settings(caps: Caps | None = None, **changes: Any) -> RunSettings:
         "proposals": 3,
         "islands": 3,
         "migration_every": 7,
-        "stagnation": 6,
+        "stagnation": 4,
         "tune_inside": 2,
         "tune_inside_from": ("fake",),
         **changes,
@@ -96,6 +99,10 @@ def world_of(folder: Path, *, seed: int = 1, timed: bool = False, **changes: Any
         run_settings(**changes),
         judge=judge,
         proposer=Late(mixed, dice=dice),
+        task_options={
+            "archive": (ArchiveDimension(measure="regs", low=0.0, high=8.0, bins=4),),
+            "seed_source": fake_source(1.0, regs=1.0),
+        },
     )
 
 
@@ -263,7 +270,7 @@ class TestDifferences:
             ("UPDATE programs SET note = 'x' WHERE number = {tuned}", "tuned"),
             ("UPDATE evaluations SET score = 9 WHERE program = {plain}", "plain"),
             ("UPDATE runs SET best = 1", None),
-            ("UPDATE cells SET program = 1 WHERE program = {best} AND island = -1", "best"),
+            ("UPDATE cells SET program = 1 WHERE program = {best} AND island = -1", None),
             ("UPDATE islands SET stagnant = stagnant + 1 WHERE number = 0", None),
             ("DELETE FROM migrations WHERE round = 2", None),
             ("UPDATE duels SET occupant = 2 WHERE id = (SELECT MIN(id) FROM duels)", None),
