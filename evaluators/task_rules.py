@@ -33,13 +33,14 @@ def check_rules(task: Task, path: Path) -> None:
 
 
 def program_language(task: Task, file: str) -> Language:
-    """The language of a source file, by its suffix, among the task's.
+    """The language of a source file: the first of the task's that its suffix fits.
 
     Raises:
         ValueError: none of the task's languages has such a suffix.
     """
-    for language in SUFFIXES.get(Path(file).suffix, ()):
-        if language in task.languages:
+    fitting = SUFFIXES.get(Path(file).suffix, ())
+    for language in task.languages:
+        if language in fitting:
             return language
     raise ValueError(f"{file!r} is of none of the task's languages: {', '.join(task.languages)}")
 

@@ -32,7 +32,7 @@ class ValueJudge:
         self._environment = environment
         self._lanes: queue.SimpleQueue[Lane] = queue.SimpleQueue()
         self._all = lanes
-        self._seed = (task.folder / task.seed_program).read_text()
+        self._seed = (task.folder / task.seed_program).read_text(encoding="utf-8")
         for lane in lanes:
             self._lanes.put(lane)
 

@@ -83,6 +83,7 @@ class Budget:
         self._open: dict[int, Charge] = {}
         self._promised = NOTHING
         self._next = 0
+        self._room: list[Callable[[], None]] = []
 
     @property
     def spent(self) -> Spent:
@@ -127,14 +128,25 @@ class Budget:
 
     def refusal(self, worst: Charge) -> StopReason | None:
         """The cap that ``worst``, on top of what is spent and promised, would pass; ``None`` where it fits."""
+        return self._passed(worst, self._charge + self._promised)
+
+    def hopeless(self, worst: Charge) -> StopReason | None:
+        """The cap that ``worst`` would pass even if nothing were in flight: it can fit no more."""
+        return self._passed(worst, self._charge)
+
+    def _passed(self, worst: Charge, before: Charge) -> StopReason | None:
         if self.remaining_s() == 0.0:
             return StopReason.SECONDS
         for reason, cap_name, name in self._CAPPED:
             cap = getattr(self.caps, cap_name)
             asked = getattr(worst, name)
-            if cap is not None and asked and getattr(self._charge, name) + getattr(self._promised, name) + asked > cap:
+            if cap is not None and asked and getattr(before, name) + asked > cap:
                 return reason
         return None
+
+    def when_room(self, call: Callable[[], None]) -> None:
+        """Have ``call`` called, once, when the next piece of work is settled: what did not fit may fit then."""
+        self._room.append(call)
 
     def reserve(self, worst: Charge) -> Reservation | StopReason:
         """Promise ``worst`` to a piece of work about to start, or say which cap forbids it."""
@@ -156,6 +168,9 @@ class Budget:
         # Summed anew rather than subtracted, so that rounding never leaves a residue behind.
         self._promised = sum(self._open.values(), NOTHING)
         self._charge = self._charge + actual
+        room, self._room = self._room, []
+        for call in room:
+            call()
 
     def book(self, actual: Charge) -> None:
         """Book a cost that nothing was reserved for."""

@@ -37,3 +37,12 @@ class BudgetRefusedError(EvolveError):
 
 class JudgeUnavailableError(JudgeError):
     """The judge could not be started anew: the run cannot go on."""
+
+
+class ProposerDownError(EvolveError):
+    """A proposer that works by way of others cannot reach them: others may propose meanwhile."""
+
+    def __init__(self, text: str, retry_in_s: float | None) -> None:
+        """``retry_in_s``: when it may be asked again; ``None`` when a person has to act first."""
+        super().__init__(text)
+        self.retry_in_s = retry_in_s

@@ -17,18 +17,19 @@ from typing import Any
 
 from evolve.budget import Reservation
 from evolve.database.steps import Opening, Step, StepKind
-from evolve.errors import BudgetRefusedError
+from evolve.errors import BudgetRefusedError, ProposerDownError
 from evolve.inbox import Idle, Inbox
 from evolve.judge_keeper import JudgeFactory, JudgeKeeper
 from evolve.judging import Judging
 from evolve.log_file import LogFile
 from evolve.observer import Observer, Observers, Progress
+from evolve.outage import Outage
 from evolve.placing import Placer
-from evolve.proposing import Proposers, WeightedProposer
+from evolve.proposing import NotedTurns, Proposers, WeightedProposer
 from evolve.run import Run
 from evolve.tending import Tender
 from evolve.tuning import Family, Tuning, unfinished_families
-from evolve.types import AddStatus, Program, ProgramState, Proposal, ProposeContext, RunStatus, StopReason
+from evolve.types import AddStatus, Dropped, Program, ProgramState, Proposal, ProposeContext, RunStatus, StopReason
 
 __all__ = ["DRAINED", "Idle", "JudgeFactory", "Outcome", "WeightedProposer", "search"]
 
@@ -73,11 +74,7 @@ async def search(
     with LogFile(run.directory.log) as log:
         everybody = Observers((log, *observers))
         keeper = JudgeKeeper(start_judge)
-
-        async def turn(number: int, name: str) -> None:
-            run.storage.note(Step(StepKind.TURN, number, text=name))
-
-        chosen = Proposers(proposers, run.settings.search.seed, turn)
+        chosen = Proposers(proposers, run.settings.search.seed, NotedTurns(run.storage))
         inbox = Inbox(run, chosen, everybody, idle or Idle())
         loop = _Search(run, keeper, chosen, inbox, everybody, stop or asyncio.Event())
         outcome = Outcome(RunStatus.FAILED, None, "it ended without a reason")
@@ -130,6 +127,9 @@ class _Search:
         """Judged families whose placement a cap refused."""
         self._tending_held = False
         self._beat_at = 0.0
+        self._outage = Outage()
+        self._spent: StopReason | None = None
+        """The cap that leaves no room for any further proposal."""
 
     async def run(self) -> Outcome:
         """Search to the end."""
@@ -145,7 +145,7 @@ class _Search:
             while not self._over():
                 self._take_mail()
                 self._launch()
-                if not self._tasks and not self._worth_waiting():
+                if not self._tasks and self._outage.rest_s() is None and not self._worth_waiting():
                     break
                 await self._wait(stopped)
                 self._collect()
@@ -178,6 +178,7 @@ class _Search:
         self._run.storage.note(Step(StepKind.OPEN, text=opening.model_dump_json()))
         if self._run.next_number > 1:
             self._proposers.replay(self._run.storage)
+            self._run.broken_off.take_up(self._proposers.names)
         unfinished = self._run.storage.unfinished()
         for twin in unfinished:
             if twin.duplicate_of is not None:
@@ -242,10 +243,13 @@ class _Search:
         behind = len(self._waiting) + self._evaluating + len(self._judged) + len(self._held) + self._placing
         return (
             self._proposers.any()
-            and self._proposing < search.proposals
+            and self._proposing < (search.proposals or self._proposers.in_flight)
             and behind < search.lanes + search.queue
             and self._barren < search.give_up_after
             and self._refused is None
+            and self._spent is None
+            and self._outage.paused is None
+            and self._outage.rest_s() is None
             and self._run.may_ask(self._proposers.worst)
         )
 
@@ -256,16 +260,19 @@ class _Search:
         """Until a task ends, mail comes or ``stop`` is set; the heart beats meanwhile."""
         if self._tasks:
             self._inbox.busy()
-        while not self._inbox.news():
+        while True:
             now = time.monotonic()
             if now >= self._beat_at:
                 self._run.heartbeat()
                 self._observer.on_progress(self._progress())
                 self._beat_at = now + HEARTBEAT_S
-            limits = (self._beat_at - now, self._run.budget.remaining_s(), self._inbox.until_look_s())
+            rest_s = self._outage.rest_s()
+            limits = (self._beat_at - now, self._run.budget.remaining_s(), rest_s, self._inbox.until_look_s())
             timeout = min(limit for limit in limits if limit is not None)
             done, _ = await asyncio.wait((*self._tasks, stopped), timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
-            if done or not self._tasks or self._run.budget.remaining_s() == 0.0:
+            rested = rest_s is not None and self._outage.rest_s() is None
+            over = self._run.budget.remaining_s() == 0.0
+            if done or rested or over or not self._tasks or self._inbox.news():
                 return
 
     def _collect(self) -> None:
@@ -275,8 +282,23 @@ class _Search:
 
     def _proposed(self, context: ProposeContext, task: Task) -> None:
         self._proposing -= 1
-        proposal: Proposal | None = task.result()
+        try:
+            proposal: Proposal | Dropped | None = task.result()
+        except ProposerDownError as error:
+            self._run.withdraw(context)
+            if self._outage.meet(error):
+                self._observer.on_note("proposer", str(error))
+            return
+        except BudgetRefusedError as error:
+            self._run.withdraw(context)
+            self._spent = error.reason
+            self._observer.on_note("proposer", str(error))
+            return
+        if proposal is not None:
+            self._outage.over()
         program = self._run.tell(context, proposal)
+        if isinstance(proposal, Dropped):
+            self._observer.on_note("proposer", f"proposal {context.number}: {proposal.reason}: {proposal.message}")
         if program is None or program.duplicate_of is not None:
             self._barren += 1
         else:
@@ -370,7 +392,11 @@ class _Search:
     def _outcome(self) -> Outcome:
         if self._stop.is_set():
             return Outcome(RunStatus.INTERRUPTED, None, "interrupted")
-        reason = self._run.stop_reason(self._proposers.worst) or self._refused
+        exhausted = self._barren >= self._run.settings.search.give_up_after and self._proposers.down
+        paused = self._outage.paused or (str(exhausted) if exhausted else None)
+        reason = self._run.stop_reason(self._proposers.worst) or self._spent or self._refused
+        if reason is None and paused:
+            return Outcome(RunStatus.INTERRUPTED, None, f"paused: {paused}")
         if reason is None and not self._proposers.any():
             return Outcome(RunStatus.INTERRUPTED, None, DRAINED)
         reason = reason or StopReason.EXHAUSTED

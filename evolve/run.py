@@ -15,8 +15,10 @@ from evaluators.task import Task
 from evolve.archive import Elite
 from evolve.bans import Bans
 from evolve.booking import Booking
+from evolve.broken_off import BrokenOff
 from evolve.budget import NOTHING, Budget, Charge, Clock, Reservation, Spent
 from evolve.database.mail import Answer
+from evolve.database.model_records import Ending
 from evolve.database.records import (
     CellRecord,
     Event,
@@ -29,7 +31,9 @@ from evolve.database.records import (
 from evolve.database.steering import Steering
 from evolve.database.steps import Shown, Step, StepKind
 from evolve.database.storage import Storage
+from evolve.equivalents import Equivalents
 from evolve.errors import EvolveError
+from evolve.experience import Experience
 from evolve.intake import answered, finished_twin, new_program, seed_proposal, storable
 from evolve.island import Island
 from evolve.observer import Progress
@@ -40,7 +44,7 @@ from evolve.run_directory import RunDirectory
 from evolve.settings import RunSettings
 from evolve.streams import Stream, stream
 from evolve.tally import Tally
-from evolve.types import AddStatus, Program, ProgramState, Proposal, ProposeContext, RunStatus, StopReason
+from evolve.types import AddStatus, Dropped, Program, ProgramState, Proposal, ProposeContext, RunStatus, StopReason
 
 SEED_NUMBER = 1
 """The number of the program every run starts from."""
@@ -82,6 +86,9 @@ class Run:
         self._asked: dict[int, Reservation] = {}
         self._twins: defaultdict[int, list[Program]] = defaultdict(list)
         self._programs = ProgramCache(storage)
+        self._equivalents = Equivalents(storage)
+        self._experience: Experience | None = None
+        self.broken_off = BrokenOff(storage)
         self.population = Population.stored(task, storage, self._programs.get)
         best = self.best()
         spent = Spent(totals.charge, record.active_s, totals.since_best, best.score if best else None)
@@ -160,30 +167,34 @@ class Run:
         """
         if self.population.best is None:
             raise EvolveError("the seed program has to be judged and placed before anything is asked")
-        number = self._reserve_number(Charge(candidates=1) + extra)
+        begun = self.broken_off.next()
+        number = self._reserve_number(Charge(candidates=1) + extra, begun.number if begun else None)
         if isinstance(number, StopReason):
             raise EvolveError(f"the cap on {number.value} is met")
+        if begun is not None:
+            return self._context(number, begun.island, begun.parent, begun.inspirations, resumes=begun.proposer)
         choice = self.population.choose(number, self.settings.search, turn=self._turn(number))
-        inspirations = tuple(self.program(elite.number) for elite in choice.inspirations)
-        return self._context(number, choice.island, self.program(choice.parent.number), inspirations)
+        others = tuple(elite.number for elite in choice.inspirations)
+        return self._context(number, choice.island, choice.parent.number, others)
 
-    def ask_variant(self, structure: Program, variants: tuple[Program, ...]) -> ProposeContext | StopReason:
+    def ask_variant(self, structure: Program, variants: tuple[int, ...]) -> ProposeContext | StopReason:
         """Ask for the next variant of a judged structure, of which these are judged already, or say what forbids it."""
         number = self.stop_reason() or self._reserve_number(Charge(candidates=1))
         if isinstance(number, StopReason):
             return number
-        return self._context(number, structure.island, structure, variants, variant_of=structure.number)
+        return self._context(number, structure.island, structure.number, variants, variant_of=structure.number)
 
     def _turn(self, number: int) -> int:
         """Whose turn it is under a number: variants tuned inside stay on their island and take nobody's."""
         return number - self.variants
 
-    def _reserve_number(self, charge: Charge) -> int | StopReason:
+    def _reserve_number(self, charge: Charge, number: int | None = None) -> int | StopReason:
+        """Reserve for a proposal under this number, or the next one."""
         reservation = self.budget.reserve(charge)
         if isinstance(reservation, StopReason):
             return reservation
-        number = self.next_number
-        self.next_number += 1
+        number = number or self.next_number
+        self.next_number = max(self.next_number, number + 1)
         self._asked[number] = reservation
         return number
 
@@ -191,22 +202,32 @@ class Run:
         self,
         number: int,
         island: int,
-        parent: Program,
-        inspirations: tuple[Program, ...],
+        parent: int,
+        inspirations: tuple[int, ...],
+        *,
         variant_of: int | None = None,
+        resumes: str = "",
     ) -> ProposeContext:
-        shown = Shown(island, parent.number, tuple(p.number for p in inspirations))
-        self.storage.note(Step(StepKind.ASK, number, variant_of, str(shown)))
+        self.storage.note(Step(StepKind.ASK, number, variant_of, str(Shown(island, parent, inspirations))))
+        shown = self.program(parent)
         return ProposeContext(
             task=self.task,
             number=number,
             island=island,
-            parent=parent,
-            inspirations=inspirations,
+            parent=shown,
+            inspirations=tuple(self.program(other) for other in inspirations),
             rng=stream(self.settings.search.seed, Stream.PROPOSE, number),
-            known=lambda source: self.storage.find(source_hash(storable(source)), parent.language) is not None,
+            known=lambda source: self.storage.find(source_hash(storable(source)), shown.language) is not None,
+            equivalent=self._equivalents.find,
+            resumes=resumes,
             variant_of=variant_of,
         )
+
+    def withdraw(self, context: ProposeContext) -> None:
+        """Nobody could be asked: give the reservation back, and go on with what was broken off another time."""
+        self.storage.note(Step(StepKind.WITHDRAW, context.number))
+        self.budget.settle(self._asked.pop(context.number))
+        self.broken_off.put_back(context.number)
 
     def may_ask(self, extra: Charge = NOTHING) -> bool:
         """Whether :meth:`ask` would go through now."""
@@ -216,14 +237,16 @@ class Run:
         """The cap that forbids another proposal while nothing is in flight; ``None`` while the search may go on."""
         return self.budget.reached() or self.budget.refusal(Charge(candidates=1) + extra)
 
-    def tell(self, context: ProposeContext, proposal: Proposal | None) -> Program | None:
+    def tell(self, context: ProposeContext, proposal: Proposal | Dropped | None) -> Program | None:
         """Store what was proposed: the program is ``queued`` for the judge, or is a duplicate.
 
         A duplicate has ``duplicate_of`` set. It is ``finished`` at once where its original is; else it finishes with
-        it. ``None`` (nothing to offer) gives the reservation back; its number stays unused.
+        it. ``None`` (nothing to offer, or the attempt was dropped) gives the reservation back; its number stays unused.
         """
         reservation = self._asked.pop(context.number)
-        if proposal is None:
+        if isinstance(proposal, Dropped):
+            self.storage.end_dialogue(Ending(context.number, proposal.reason, proposal.message, proposal.told))
+        if not isinstance(proposal, Proposal):
             self.storage.note(Step(StepKind.PASS, context.number))
             self.budget.settle(reservation)
             return None
@@ -278,6 +301,7 @@ class Run:
         twin = self.storage.find(source_hash(storable(proposal.source)), proposal.language)
         generation = 1 + max((self.program(n).generation for n in proposal.parents), default=-1)
         program = replace(new_program(number, island, generation, proposal, twin), variant_of=variant_of)
+        self._equivalents.add(number, program.source, program.language)
         self.storage.note(Step(StepKind.TELL, number))
         if twin is None:
             self.storage.add_program(program, answer=answer)
@@ -332,6 +356,8 @@ class Run:
                 self.population.best = elite
                 self.directory.write_best(done.source, done.language)
         self._programs.keep(done)
+        if self._experience is not None:
+            self._experience.learn(done)
         return [done, *(finished_twin(twin, done) for twin in twins)]
 
     def migrate(self, moves: Sequence[MigrationRecord], elites: Sequence[Elite]) -> None:
@@ -364,6 +390,12 @@ class Run:
     def heartbeat(self) -> None:
         """Say in the database that this process lives."""
         self.storage.heartbeat(self.budget.spent.seconds)
+
+    def remember(self) -> Experience:
+        """What the run has been through; kept up to date from the first time that it is asked for."""
+        if self._experience is None:
+            self._experience = Experience.stored(self.task, self.storage)
+        return self._experience
 
     def progress(self) -> Progress:
         """What a display shows, in constant time. The loop adds what is in flight."""

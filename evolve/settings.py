@@ -44,8 +44,8 @@ class SearchSettings(Frozen):
     """Evaluations in flight."""
     queue: NonNegativeInt = 1
     """Programs that wait in front of the judge so that it never idles."""
-    proposals: PositiveInt = 1
-    """Proposals in flight; more than one pays where a proposer waits for a language model."""
+    proposals: PositiveInt | None = None
+    """Proposals in flight; unset: 1, and 8 where language models propose, which take their time."""
     islands: PositiveInt = 2
     migration_every: PositiveInt = 20
     """Finished programs between two rounds of ring migration."""

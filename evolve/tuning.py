@@ -45,9 +45,9 @@ class Family:
         return any(p.state is ProgramState.FINISHED and p.score is not None for p in self._members)
 
     @property
-    def judged_variants(self) -> tuple[Program, ...]:
+    def judged_variants(self) -> tuple[int, ...]:
         """What is known of other values."""
-        return tuple(p for p in self.variants if p.state is ProgramState.JUDGED)
+        return tuple(p.number for p in self.variants if p.state is ProgramState.JUDGED)
 
     def has(self, number: int | None) -> bool:
         """Whether a program is one of the family."""

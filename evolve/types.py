@@ -80,6 +80,18 @@ class Proposal:
 
 
 @dataclass(frozen=True)
+class Dropped:
+    """What a proposer hands over when its attempt came to nothing, having cost something: the number stays unused."""
+
+    reason: str
+    """In one word, for instance ``refusal``, ``truncated``, ``known``."""
+    message: str = ""
+    """One line for people."""
+    told: int = 0
+    """How many programs the proposer had been told of by then."""
+
+
+@dataclass(frozen=True)
 class Program:
     """One candidate of a run."""
 
@@ -143,6 +155,10 @@ class ProposeContext:
     """Whether the run already holds a program with this source text in the parent's language, judged or not."""
     variant_of: int | None = None
     """The structure that is tuned inside; it is the parent, and the inspirations are its judged variants."""
+    equivalent: Callable[[str, Language], int | None] = lambda source, language: None
+    """The program of the run that is equal up to layout, comments and local names."""
+    resumes: str = ""
+    """The proposer that began this proposal before the run was broken off, and is to go on with it."""
 
 
 class Proposer(Protocol):
@@ -150,8 +166,17 @@ class Proposer(Protocol):
 
     name: str
 
-    async def propose(self, context: ProposeContext) -> Proposal | None:
-        """A proposal, or ``None`` when this proposer has nothing (more) to offer for this parent."""
+    async def propose(self, context: ProposeContext) -> Proposal | Dropped | None:
+        """What it makes of the parent.
+
+        Returns:
+            A proposal; :class:`Dropped` when an attempt came to nothing; ``None`` when this proposer has nothing (more)
+            to offer for this parent, so that another may be asked.
+
+        Raises:
+            ProposerDownError: it cannot reach those that it works by way of.
+            BudgetRefusedError: a cap leaves no room for what it costs, now and while nothing is in flight.
+        """
         ...
 
     def tell(self, program: Program) -> None:

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from evaluators.evaluation import Status, Timed
+import numpy as np
+
+from evaluators.evaluation import Timed
 from evaluators.task import Task
 from evolve.database.mail import Lease
 from evolve.database.reader import StorageReader
 from evolve.display.summary import strongest_baselines, versus_strongest
-from evolve.prompts.context import FailureNote, PromptContext
-from evolve.prompts.facts import architecture_of, device_facts, shown_program, task_facts
+from evolve.experience import Experience
+from evolve.prompt_facts import RunFacts
+from evolve.prompts.context import PromptContext
 from evolve.prompts.rendering import PromptBook
-from evolve.types import Program
-
-FAILURES = 8
-"""Failed programs that are shown at most."""
+from evolve.proposers.llm import Subject
+from evolve.types import Program, ProposeContext
 
 
 @dataclass(frozen=True)
@@ -56,38 +56,10 @@ def standing(best: Program | None, task: Task) -> str:
 
 
 def _context(storage: StorageReader, task: Task, lease: Lease) -> PromptContext:
+    """The same facts that a model's prompt on this parent would be made of."""
     parent = storage.program(lease.parent)
-    environment = parent.verdict.environment if parent.verdict else None
-    return PromptContext(
-        operator="agent",
-        task=task_facts(task, parent.language),
-        parent=shown_program(parent, task.metric),
-        device=device_facts(environment) if environment else (),
-        architecture=architecture_of(environment) if environment else "",
-        inspirations=tuple(shown_program(storage.program(n), task.metric) for n in lease.inspirations),
-        failures=tuple(failures(storage, lease.parent)),
-        hints=storage.steering().wishes,
-    )
-
-
-def failures(storage: StorageReader, parent: int) -> list[FailureNote]:
-    """What failed before: children of ``parent`` first, then what failed last; the same failure only once."""
-    rows = [row for row in storage.table() if row["status"] not in {None, Status.PASSED.value}]
-    rows.sort(key=lambda row: (parent in json.loads(row["parents"]), row["number"]), reverse=True)
-    found: dict[tuple[str, str], FailureNote] = {}
-    for row in rows:
-        key = (row["status"], row["message"])
-        if key in found:
-            note = found[key]
-            found[key] = FailureNote(note.what, note.status, note.message, note.detail, note.times + 1)
-        elif len(found) < FAILURES:
-            program = storage.program(row["number"])
-            if not program.judge_failed and program.verdict is not None:
-                found[key] = _note(program, program.verdict.detail)
-    return list(found.values())
-
-
-def _note(program: Program, detail: str) -> FailureNote:
-    verdict = program.verdict
-    status, message = (verdict.status.value, verdict.message) if verdict else ("", "")
-    return FailureNote(f"program {program.number}: {program.note}".rstrip(": "), status, message, detail)
+    experience = Experience.stored(task, storage)
+    facts = RunFacts(task, experience, storage.program, hints=lambda: storage.steering().wishes)
+    inspirations = tuple(storage.program(number) for number in lease.inspirations)
+    asked = ProposeContext(task, 0, lease.island, parent, inspirations, np.random.default_rng(0))
+    return replace(facts.facts(asked, Subject(parent, parent.language)), operator="agent")

@@ -13,6 +13,7 @@ Exit codes:
   1    a fault of ours: kernel-evolve or the judge failed
   2    a mistake in what was typed, in a file, or on this machine: one line says what to do
   3    the answer is no: no passing program, or the program did not pass
+  75   paused: no language model can be asked; what was done is kept, and evolve resume goes on
   130  stopped by Ctrl-C (143 by SIGTERM); what was done is kept
 """
 
@@ -26,10 +27,12 @@ Exit codes:
         "check": ("evolve.cli.check:check", "Vet a task: wrong answers must fail, honest ones must pass."),
         "show": ("evolve.cli.inspect:show", "Show a run, or one of its programs."),
         "best": ("evolve.cli.inspect:best", "Print or save a run's best program."),
+        "prompt": ("evolve.cli.prompt:prompt", "Show exactly what a language model would be asked next."),
         "diff": ("evolve.cli.inspect:diff", "Show what differs between programs A and B of a run."),
         "lineage": ("evolve.cli.inspect:lineage", "Show where a program comes from, back to the seed."),
         "ask": ("evolve.cli.agents:ask", "Ask a run for a program to work on."),
         "tell": ("evolve.cli.agents:tell", "Hand in a program for a lease, and print its number."),
+        "steer": ("evolve.cli.steer:steer", "Tell a run what to do while it goes on."),
         "replay": ("evolve.cli.replay:replay", "Run a recorded search again, from what its database holds."),
         "doctor": ("evolve.cli.doctor:doctor", "Show what this machine offers and lacks."),
         "db": ("evolve.cli.database:db", "Look after a run's database."),

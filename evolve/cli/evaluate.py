@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import get_args
 
 import click
 
@@ -26,7 +27,7 @@ from evolve.display.verdict import describe
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option(
     "--language",
-    type=click.Choice(["cpp", "python", "triton", "cuda"]),
+    type=click.Choice(get_args(Language)),
     help="The file's language, where its suffix does not say.",
 )
 @sandbox_option

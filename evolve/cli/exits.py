@@ -15,6 +15,8 @@ class Exit(IntEnum):
     """A mistake in what was typed, in a file, or on this machine."""
     NO = 3
     """No passing program, or the program did not pass."""
+    PAUSED = 75
+    """Nobody can propose until a person has acted, for instance renewed a key; resume then goes on."""
     INTERRUPTED = 130
     """Stopped by Ctrl-C."""
     TERMINATED = 143

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -29,6 +31,9 @@ from evolve.proposers.tuner import Tuner
 from evolve.run import Run
 from evolve.types import RunStatus
 from evolve.view import RunView
+
+if TYPE_CHECKING:
+    from evolve.models import Models
 
 
 @click.command()
@@ -117,32 +122,51 @@ class _Plan:
         return JudgeSettings(self.task.folder, self.config.search.lanes, self.config.judge.sandbox)
 
     @property
-    def proposers(self) -> list[WeightedProposer]:
-        weights = self.config.proposers
-        return [WeightedProposer(Tuner(self.task.flag_choices, self.config.tuner), weights.tuner)]
+    def idle(self) -> Idle:
+        """How long agents outside are waited for."""
+        return Idle(wait=self.config.shares["agent"] > 0)
 
     @property
-    def idle(self) -> Idle:
-        return Idle(wait=self.config.proposers.agent > 0)
+    def models(self) -> Models | None:
+        """The language models that take part; ``None`` where none does."""
+        if self.config.shares["llm"] <= 0:
+            return None
+        from evolve.models import Models  # noqa: PLC0415 - most of a second, which other runs need not wait for
+
+        return Models(self.task, self.config.llm, self.config.prompts, os.environ)
+
+    @asynccontextmanager
+    async def proposers(self, run: Run) -> AsyncIterator[list[WeightedProposer]]:
+        """Everybody who proposes, or may be given a share while the search goes on."""
+        shares = self.config.shares
+        everybody = [WeightedProposer(Tuner(self.task.flag_choices, self.config.tuner), shares["tuner"])]
+        if self.models is None:
+            yield everybody
+            return
+        async with self.models.proposer(run) as llm:
+            yield [*everybody, WeightedProposer(llm, shares["llm"])]
 
 
 async def _search(plan: _Plan, open_run: Callable[[], tuple[_Plan, Run]], start_judge: StartJudge) -> int:
     """Start a judge, then open the run, search, and account for it: mistakes show before anything is written."""
     task, output = plan.task, plan.output
     with stop_on_signals() as stop:
+        if plan.models is not None:
+            await plan.models.check(plan.config.caps)
         output.say(starting(task))
         async with ready_judges(start_judge, plan.judge_settings, stop) as start:
             plan, opened = open_run()
             with opened as run:
-                with live_progress(output, task.name) as observer:
-                    outcome = await search(
-                        run, start, plan.proposers, observers=[observer], stop=stop.event, idle=plan.idle
-                    )
+                async with plan.proposers(run) as proposers:
+                    with live_progress(output, task.name) as observer:
+                        outcome = await search(
+                            run, start, proposers, observers=[observer], stop=stop.event, idle=plan.idle
+                        )
                 output.show(summarise(account_of(run, plan.where, plan.config.task, task, outcome.text)))
                 found = run.best() is not None
     if outcome.status is RunStatus.INTERRUPTED:
         output.say(f"stopped; everything is kept. Go on with: evolve resume {plan.where}")
-        return stop.exit_code
+        return stop.exit_code if stop.event.is_set() else Exit.PAUSED
     return Exit.DONE if found else Exit.NO
 
 

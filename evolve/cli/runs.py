@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 from evaluators.errors import UsageError
 from evaluators.task import Task
+from evolve.display.costs import Talk
 from evolve.display.summary import Account
-from evolve.run import Run
+from evolve.run import SEED_NUMBER, Run
 from evolve.types import Program
 from evolve.view import RunView
 
 RUNS_FOLDER = Path("runs")
-SEED_NUMBER = 1
 
 
 def find_run(run: Path) -> Path:
@@ -53,4 +54,10 @@ def account_of(run: Run | RunView, directory: Path, task_name: str, task: Task |
         reason=reason,
         best_known=task.best_known if task else None,
         best_known_source=task.best_known_source if task else "",
+        talk=_talk(run),
     )
+
+
+def _talk(run: Run | RunView) -> Talk:
+    outcomes = Counter(ending.outcome for _, ending in run.storage.endings())
+    return Talk(run.storage.model_spending(), run.storage.accepted(), outcomes)

@@ -9,10 +9,11 @@ from contextlib import contextmanager
 from typing import Any
 
 from sqlalchemy import Connection, Engine, insert, select, update
-from sqlalchemy.exc import IntegrityError, OperationalError
+from sqlalchemy.exc import IntegrityError
 
 from evaluators.errors import UsageError
 from evolve.database.codec import text_hash
+from evolve.database.engine import transaction
 from evolve.database.mail import Answer, Lease, NewAnswer, NewLease
 from evolve.database.reader import StorageReader
 from evolve.database.schema import answers, events, leases, runs, steering
@@ -84,6 +85,8 @@ class Mailbox(StorageReader):
                 key = {"run": self._run_id, "key": row["text_hash"], "content": new.source}
                 connection.execute(ADD_TEXT, key)
                 number = connection.execute(insert(answers).returning(answers.c.id), row).scalar_one()
+                if lease is None:
+                    self._add_event(connection, now, f"{new.operator}: answer {number} by {new.agent}: {new.note}")
         except IntegrityError:
             stored = self._answers(answers.c.lease == lease.id) if lease else []
             if not stored:
@@ -106,8 +109,7 @@ class Mailbox(StorageReader):
             if (settings, config) != before:
                 connection.execute(update(runs).where(this).values(settings=settings, config=config))
             number = connection.execute(insert(steering).returning(steering.c.id), row).scalar_one()
-            event = {"run_id": self._run_id, "at": now, "kind": "steer", "text": f"{number}: {kind}: {text}"}
-            connection.execute(insert(events), event)
+            self._add_event(connection, now, f"{number}: {kind}: {text}")
         return SteerRecord(int(number), kind, text, argument, now)
 
     def close(self) -> None:
@@ -115,13 +117,13 @@ class Mailbox(StorageReader):
         self._writing.close()
         super().close()
 
+    def _add_event(self, connection: Connection, at: float, text: str) -> None:
+        connection.execute(insert(events), {"run_id": self._run_id, "at": at, "kind": "steer", "text": text})
+
     @contextmanager
     def _write(self) -> Iterator[Connection]:
-        try:
-            with self._writing.begin():
-                yield self._writing
-        except OperationalError as error:
-            raise UsageError(f"the run's database cannot be written: {' '.join(str(error.orig).split())}") from None
+        with transaction(self._writing):
+            yield self._writing
 
 
 def _repeated(stored: Answer, new: NewAnswer) -> Answer:

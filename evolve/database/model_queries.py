@@ -7,7 +7,8 @@ from typing import Any
 from sqlalchemy import Select, and_, bindparam, case, func, select
 
 from evolve.database.model_records import CallStatus
-from evolve.database.schema import dialogues, model_calls, texts
+from evolve.database.schema import dialogues, model_calls, programs, texts
+from evolve.types import AddStatus
 
 
 def _select_model_calls() -> Select[*tuple[Any, ...]]:
@@ -39,6 +40,12 @@ OPEN_DIALOGUES = (
 )
 DIALOGUES = select(dialogues).where(dialogues.c.run_id == bindparam("run")).order_by(dialogues.c.number)
 
+DIALOGUE_DOLLARS = (
+    select(model_calls.c.program, func.coalesce(func.sum(model_calls.c.dollars), 0.0).label("dollars"))
+    .where(model_calls.c.run_id == bindparam("run"))
+    .group_by(model_calls.c.program)
+)
+
 
 def _count(condition: Any) -> Any:
     return func.coalesce(func.sum(case((condition, 1), else_=0)), 0)
@@ -68,3 +75,13 @@ def _select_spending() -> Select[*tuple[Any, ...]]:
 
 
 MODEL_SPENDING = _select_spending()
+
+ACCEPTED = (
+    select(programs.c.model, programs.c.operator, func.count().label("accepted"))
+    .where(
+        programs.c.run_id == bindparam("run"),
+        programs.c.model.is_not(None),
+        programs.c.placement.in_([AddStatus.NEW.value, AddStatus.IMPROVE.value]),
+    )
+    .group_by(programs.c.model, programs.c.operator)
+)

@@ -89,6 +89,32 @@ def _select_table() -> Select[*tuple[Any, ...]]:
     )
 
 
+def _select_outcomes() -> Select[*tuple[Any, ...]]:
+    """What came of every finished program that says something about its author's idea."""
+
+    def stands(name: str) -> Any:
+        return case((_second.c.id.is_not(None), _second.c[name]), else_=_first.c[name]).label(name)
+
+    return (
+        select(
+            *programs.c["number", "island", "parents", "operator", "proposer", "note", "details"],
+            *(stands(name) for name in ("status", "score", "message")),
+            _second.c.id.is_not(None).label("confirmed_later"),
+        )
+        .select_from(
+            programs.join(_first, _verdict(_first, SEARCH)).outerjoin(_second, _verdict(_second, CONFIRMATION))
+        )
+        .where(
+            programs.c.run_id == bindparam("run"),
+            programs.c.state == ProgramState.FINISHED.value,
+            programs.c.duplicate_of.is_(None),
+            _first.c.judge_failed.is_(False),
+            func.coalesce(_second.c.judge_failed, False).is_(False),
+        )
+        .order_by(programs.c.finish_order)
+    )
+
+
 def _select_verdicts() -> Select[*tuple[Any, ...]]:
     """Finished programs by verdict, duplicates not counted, and how many of each finished after the best did."""
     status = func.coalesce(_second.c.status, _first.c.status)
@@ -119,6 +145,19 @@ PROGRAMS = _select_programs()
 ONE_PROGRAM = PROGRAMS.where(programs.c.number == bindparam("number"))
 TABLE = _select_table()
 VERDICTS = _select_verdicts()
+OUTCOMES = _select_outcomes()
+
+SOURCES = (
+    select(programs.c.number, programs.c.language, texts.c.text)
+    .join(texts, _stored(texts, programs.c.run_id, programs.c.text_hash))
+    .where(
+        programs.c.run_id == bindparam("run"),
+        programs.c.number > bindparam("after"),
+        programs.c.duplicate_of.is_(None),
+    )
+    .order_by(programs.c.number)
+    .limit(bindparam("limit"))
+)
 
 FIND = select(programs.c.number, programs.c.state).where(
     programs.c.run_id == bindparam("run"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import Any
+from typing import Any, cast
 
 from sqlalchemy import ColumnElement, Engine, Executable, bindparam, case, func, select
 
@@ -15,7 +15,15 @@ from evolve.budget import Charge
 from evolve.database.codec import duel_of, evaluation_of, program_of
 from evolve.database.mail import Answer, Lease, MailCount
 from evolve.database.model_codec import dialogue_of, ending_of, model_call_of
-from evolve.database.model_queries import DIALOGUES, MODEL_ANSWER, MODEL_CALLS, MODEL_SPENDING, OPEN_DIALOGUES
+from evolve.database.model_queries import (
+    ACCEPTED,
+    DIALOGUE_DOLLARS,
+    DIALOGUES,
+    MODEL_ANSWER,
+    MODEL_CALLS,
+    MODEL_SPENDING,
+    OPEN_DIALOGUES,
+)
 from evolve.database.model_records import PROGRAM, Dialogue, Ending, ModelCall, ModelSpending
 from evolve.database.prepared import PreparedStatements
 from evolve.database.queries import (
@@ -26,8 +34,10 @@ from evolve.database.queries import (
     LEASES,
     MAIL_COUNT,
     ONE_PROGRAM,
+    OUTCOMES,
     PROGRAMS,
     SEARCH,
+    SOURCES,
     STEERING,
     TABLE,
     VERDICTS,
@@ -103,6 +113,13 @@ class StorageReader:
         while rows := self._rows(statement, after=after):
             yield from self._assemble(rows)
             after = rows[-1][key.name]
+
+    def sources(self) -> Iterator[tuple[int, str, Language]]:
+        """See :class:`~evolve.database.storage.Storage`."""
+        after = 0
+        while rows := self._rows(SOURCES, after=after, limit=BATCH):
+            yield from ((row["number"], row["text"], cast(Language, row["language"])) for row in rows)
+            after = rows[-1]["number"]
 
     def unfinished(self) -> list[Program]:
         """See :class:`~evolve.database.storage.Storage`."""
@@ -191,6 +208,15 @@ class StorageReader:
         """One flat row a program, by number, for looking at many at once: no sources, no documents."""
         return [dict(row) for row in self._rows(TABLE)]
 
+    def outcomes(self) -> list[Mapping[str, Any]]:
+        """See :class:`~evolve.database.storage.Storage`."""
+        return self._rows(OUTCOMES)
+
+    def dialogue_dollars(self, number: int | None = None) -> dict[int, float]:
+        """See :class:`~evolve.database.storage.Storage`."""
+        statement = DIALOGUE_DOLLARS if number is None else DIALOGUE_DOLLARS.where(model_calls.c.program == number)
+        return {row["program"]: float(row["dollars"]) for row in self._rows(statement)}
+
     def ledger(self) -> Sequence[LedgerEntry]:
         """See :class:`~evolve.database.storage.Storage`."""
         rows = self._rows(select(ledger).where(ledger.c.run_id == self._run_id).order_by(ledger.c.id))
@@ -233,6 +259,10 @@ class StorageReader:
         """See :class:`~evolve.database.storage.Storage`."""
         return [ModelSpending(**row) for row in self._rows(MODEL_SPENDING)]
 
+    def accepted(self) -> dict[tuple[str, str], int]:
+        """See :class:`~evolve.database.storage.Storage`."""
+        return {(row["model"], row["operator"]): row["accepted"] for row in self._rows(ACCEPTED)}
+
     def dialogues(self) -> Sequence[Dialogue]:
         """See :class:`~evolve.database.storage.Storage`."""
         return [dialogue_of(row) for row in self._rows(DIALOGUES)]
@@ -244,6 +274,7 @@ class StorageReader:
     def endings(self) -> Sequence[tuple[Dialogue, Ending]]:
         """See :class:`~evolve.database.storage.Storage`."""
         rows = [row for row in self._rows(DIALOGUES) if row["outcome"] not in {None, PROGRAM}]
+        rows.sort(key=lambda row: (row["ended_at"], row["number"]))
         return [(dialogue_of(row), ending_of(row)) for row in rows]
 
     def migrations(self) -> Sequence[Migrations]:

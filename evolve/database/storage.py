@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Protocol
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Protocol
 
 from evaluators.evaluation import Evaluation
 from evaluators.task import Language
@@ -150,6 +150,10 @@ class Storage(Protocol):
         """Programs by number, or where ``state`` is ``finished`` in the order in which they finished. Streams."""
         ...
 
+    def sources(self) -> Iterator[tuple[int, str, Language]]:
+        """Number, source and language of every program that is no duplicate, by number. Streams."""
+        ...
+
     def unfinished(self) -> list[Program]:
         """What a crash left: first what is ``judged``, in that order, then what is ``queued``, by number."""
         ...
@@ -182,6 +186,14 @@ class Storage(Protocol):
         """Sums over the run. Costs a pass over the ledger: for opening, not for the loop."""
         ...
 
+    def outcomes(self) -> list[Mapping[str, Any]]:
+        """What came of every finished program, in that order: duplicates and what the judge failed on left out."""
+        ...
+
+    def dialogue_dollars(self, number: int | None = None) -> dict[int, float]:
+        """What models cost, by the number of the program; of one number, or of all that cost anything."""
+        ...
+
     def ledger(self) -> Sequence[LedgerEntry]:
         """Every booking, oldest first."""
         ...
@@ -206,6 +218,10 @@ class Storage(Protocol):
         """What models cost, by model and operator."""
         ...
 
+    def accepted(self) -> dict[tuple[str, str], int]:
+        """Programs by models that took a cell, by model and operator."""
+        ...
+
     def dialogues(self) -> Sequence[Dialogue]:
         """Every dialogue, by number."""
         ...
@@ -215,7 +231,7 @@ class Storage(Protocol):
         ...
 
     def endings(self) -> Sequence[tuple[Dialogue, Ending]]:
-        """Dialogues that became no program, by number, and why."""
+        """Dialogues that became no program, in the order in which they ended, and why."""
         ...
 
     def migrations(self) -> Sequence[Migrations]:

@@ -11,6 +11,7 @@ from sqlalchemy.exc import IntegrityError
 
 from evaluators.evaluation import Environment
 from evolve.database.codec import ledger_row, text_hash
+from evolve.database.engine import transaction
 from evolve.database.reader import StorageReader
 from evolve.database.records import Event, LedgerEntry
 from evolve.database.statements import ADD_EVENT, ADD_LEDGER, ADD_STEP, ADD_TEXT
@@ -43,7 +44,7 @@ class SqlWriter(StorageReader):
     def _write(self) -> Iterator[Connection]:
         committed = False
         try:
-            with self._connection.begin():
+            with transaction(self._connection):
                 self._add_steps(self._connection)
                 yield self._connection
             committed = True

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 
 from evaluators.evaluation import Evaluation, Interval, Timed
 from evolve.display import wording
-from evolve.display.report import Report, facts
+from evolve.display.costs import Talk, costs_data, costs_notes, costs_table
+from evolve.display.report import Report, Table, facts
 from evolve.observer import Progress
 from evolve.types import Program
 
@@ -25,6 +26,8 @@ class Account:
     """Why the run ended, one line."""
     best_known: float | None = None
     best_known_source: str = ""
+    talk: Talk = field(default_factory=Talk)
+    """With language models."""
 
 
 def summarise(account: Account) -> Report:
@@ -43,7 +46,12 @@ def summarise(account: Account) -> Report:
         ("stored in", account.directory),
         ("next", _next_steps(account)),
     ]
-    return Report(_data(account), [facts(pairs)])
+    parts: list[str | Table] = [facts(pairs)]
+    if account.talk.spending:
+        parts.append(costs_table(account.talk))
+    if notes := costs_notes(account.talk):
+        parts.append(notes)
+    return Report(_data(account), parts)
 
 
 def versus_strongest(interval: Interval, names: str) -> str:
@@ -171,4 +179,5 @@ def _data(account: Account) -> dict[str, object]:
         "verdicts": dict(progress.verdicts),
         "spent": asdict(progress.spent),
         "caps": progress.caps.model_dump(exclude_none=True),
+        "models": costs_data(account.talk),
     }

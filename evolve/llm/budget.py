@@ -9,6 +9,7 @@ from typing import Protocol
 
 from evaluators.errors import UsageError
 from evolve.llm.errors import CapError
+from evolve.types import StopReason
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,10 @@ class Reservation:
 
 class BudgetGate(Protocol):
     """Who says whether a call may be made."""
+
+    def hopeless(self, worst_usd: float, worst_tokens: int) -> StopReason | None:
+        """The cap that such a call would pass even if nothing were in flight; ``None`` where it may be made."""
+        ...
 
     async def reserve(self, worst_usd: float, worst_tokens: int) -> Reservation:
         """Set the worst case aside; waits while it fits only once calls in flight have come in cheaper.
@@ -58,11 +63,18 @@ class Purse:
         self._made = 0
         self._changed = asyncio.Event()
 
+    def hopeless(self, worst_usd: float, worst_tokens: int) -> StopReason | None:
+        """See :class:`BudgetGate`."""
+        if self.spent_usd + worst_usd > self._usd_cap:
+            return StopReason.DOLLARS
+        return StopReason.TOKENS if self.spent_tokens + worst_tokens > self._token_cap else None
+
     async def reserve(self, worst_usd: float, worst_tokens: int) -> Reservation:
         """See :class:`BudgetGate`."""
         while not self._fits(self._held_usd + worst_usd, self._held_tokens + worst_tokens):
-            if not self._fits(worst_usd, worst_tokens):
-                raise CapError(self._why(worst_usd, worst_tokens))
+            reason = self.hopeless(worst_usd, worst_tokens)
+            if reason is not None:
+                raise CapError(self._why(worst_usd, worst_tokens), reason)
             await self._changed.wait()
         self._made += 1
         reservation = Reservation(self._made, worst_usd, worst_tokens)

@@ -16,6 +16,7 @@ from evolve.llm.secret import Redactor
 from evolve.llm.settings import PatienceSettings
 from evolve.llm.throttle import Throttle
 from evolve.llm.transport import Deadlines, Plan, Refusal, exchange
+from evolve.types import StopReason
 
 Outcome = Answer | Failure | Refusal
 
@@ -54,24 +55,29 @@ class Cashier:
         self._redactor = redactor
         self._clock = clock
 
+    def hopeless(self, request: Request) -> StopReason | None:
+        """The cap that a request would pass with its worst case, even if nothing were in flight."""
+        worst_usd, worst_tokens = self._worst(request)
+        return self._books.budget.hopeless(worst_usd or 0.0, worst_tokens)
+
     async def ask(self, call: Call, plan: Plan, throttle: Throttle) -> Outcome:
         """Send one request.
 
         Raises:
             CapError: its worst case does not fit the budget; nothing was sent.
         """
-        model, worst = call.request.model, worst_usage(call.request)
+        model = call.request.model
         price = self._books.prices.of(model)
-        worst_usd = price.worst(worst) if price else None
+        worst_usd, worst_tokens = self._worst(call.request)
         expected = input_estimate(call.request) + call.request.max_output_tokens
-        reservation = await self._books.budget.reserve(worst_usd or 0.0, worst.total)
+        reservation = await self._books.budget.reserve(worst_usd or 0.0, worst_tokens)
         used = 0
         cost_usd: float | None = 0.0
         try:
             async with throttle.slot(model, expected):
                 call.attempts += 1
                 record = self._books.journal.begin(
-                    CallStart(call.key, call.attempts, call.operator, call.request, worst_usd, worst.total)
+                    CallStart(call.key, call.attempts, call.operator, call.request, worst_usd, worst_tokens)
                 )
                 draft, began = Draft(), self._clock.now()
                 outcome: Outcome = _CANCELLED
@@ -87,6 +93,10 @@ class Cashier:
             self._books.budget.settle(reservation, cost_usd or 0.0, used)
             throttle.correct(expected, used)
         return outcome
+
+    def _worst(self, request: Request) -> tuple[float | None, int]:
+        price, usage = self._books.prices.of(request.model), worst_usage(request)
+        return price.worst(usage) if price else None, usage.total
 
     async def _exchange(self, call: Call, plan: Plan, draft: Draft) -> Outcome:
         now = self._clock.now()

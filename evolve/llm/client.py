@@ -25,6 +25,7 @@ from evolve.llm.wire import Wire
 from evolve.llm.wire_anthropic import AnthropicWire
 from evolve.llm.wire_chat import ChatWire
 from evolve.llm.wire_responses import ResponsesWire
+from evolve.types import StopReason
 
 
 class ModelClient:
@@ -71,6 +72,10 @@ class ModelClient:
             self._connected(ModelName.parse(model.name))
         gc.freeze()
 
+    def hopeless(self, request: Request) -> StopReason | None:
+        """The cap on money or tokens that a request would pass, even if nothing were in flight."""
+        return self._cashier.hopeless(request)
+
     async def complete(self, request: Request, key: CallKey, operator: str) -> Answer:
         """The model's answer; a stored one where this call was made before.
 
@@ -82,7 +87,7 @@ class ModelClient:
         stored = self._journal.recall(key)
         if stored is not None:
             return stored.answer
-        call = Call(self._clean(request), key, operator)
+        call = Call(self.clean(request), key, operator)
         retrying = tenacity.AsyncRetrying(
             sleep=self._clock.sleep,
             retry=tenacity.retry_if_result(_worth_another),
@@ -160,8 +165,8 @@ class ModelClient:
             return True
         return call.deadline is not None and self._clock.now() + state.upcoming_sleep >= call.deadline
 
-    def _clean(self, request: Request) -> Request:
-        """A prompt holds no key, whatever it quotes."""
+    def clean(self, request: Request) -> Request:
+        """The request as it is sent: a prompt holds no key, whatever it quotes."""
         clean = self._redactor.clean
         messages = tuple(Message(m.role, clean(m.text)) for m in request.messages)
         return replace(request, system=clean(request.system), messages=messages)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from evaluators.errors import UsageError
 from evolve.llm.answer import Answer
 from evolve.llm.bandit import Arm, ArmPolicy, FixedWeights, GainPerCost
 from evolve.llm.breaker import Breakers
@@ -15,6 +14,7 @@ from evolve.llm.client import ModelClient
 from evolve.llm.errors import CallError
 from evolve.llm.request import CallKey, Message, Request
 from evolve.llm.settings import LlmSettings, ModelName, ModelSettings
+from evolve.types import StopReason
 
 _SECONDS_PER_HOUR = 3600.0
 
@@ -38,24 +38,55 @@ class Ensemble:
         self._breakers = breakers
         self._client = client
 
-    def choose(self, operators: Iterable[str], rng: np.random.Generator) -> Arm:
+    def choose(self, operators: Iterable[str], rng: np.random.Generator, without: Collection[Arm] = ()) -> Arm | None:
         """An operator, out of those that fit the parent at hand, with a model that is well.
+
+        Args:
+            operators: those that fit.
+            rng: what is drawn with.
+            without: arms that are of no use here.
+
+        Returns:
+            ``None`` where the configuration has no arm for these operators, or no other is left.
 
         Raises:
             AllModelsDownError: no model is; the run should pause.
-            UsageError: no model of the configuration may be used with these operators.
         """
         operators = tuple(operators)
         allowed = _arms(self._models, operators)
         if not allowed:
-            raise UsageError(f"llm.models: no model may be used for {', '.join(operators)}; see their 'operators'")
+            return None
         well = self._breakers.available()
         arms = [arm for arm in allowed if arm.model in well]
         # Rather another model than its configuration wants for the operator, than none.
         arms = arms or [Arm(operator, model) for model in well for operator in operators]
+        arms = [arm for arm in arms if arm not in without]
+        if not arms:
+            return None
         arm = self._policy.choose(arms, rng)
         self._breakers.chosen(arm.model)
         return arm
+
+    @property
+    def models(self) -> Collection[ModelName]:
+        """The run's models."""
+        return self._models.keys()
+
+    def knows(self, model: ModelName) -> bool:
+        """Whether it is one of the run's models."""
+        return model in self._models
+
+    def request(self, arm: Arm, question: Question) -> Request:
+        """The question as it is put to the arm's model."""
+        return self._client.clean(Request.to(self._models[arm.model], question.system, *question.messages))
+
+    def hopeless(self, arm: Arm, question: Question) -> StopReason | None:
+        """The cap that asking would pass, even if nothing were in flight."""
+        return self._client.hopeless(self.request(arm, question))
+
+    def release(self, arm: Arm) -> None:
+        """A chosen arm is not used."""
+        self._breakers.abandoned(arm.model)
 
     async def ask(self, arm: Arm, question: Question, key: CallKey) -> Answer:
         """Ask the chosen model, and remember how it went.
@@ -64,7 +95,8 @@ class Ensemble:
             CallError: it did not answer; another arm may.
             CapError: the budget does not allow it.
         """
-        request = Request.to(self._models[arm.model], question.system, *question.messages)
+        self._breakers.chosen(arm.model)
+        request = self.request(arm, question)
         heard = False
         try:
             answer = await self._client.complete(request, key, arm.operator)

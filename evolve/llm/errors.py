@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from evaluators.errors import UsageError
-from evolve.errors import EvolveError
+from evolve.errors import EvolveError, ProposerDownError
+from evolve.types import StopReason
 
 
 class Scope(StrEnum):
@@ -80,17 +81,20 @@ class CallError(LlmError):
 
 
 class CapError(LlmError):
-    """The call was not made: its worst case would pass a cap on money or tokens."""
+    """The call was not made: its worst case would pass a cap on money or tokens, whatever is in flight."""
+
+    def __init__(self, text: str, reason: StopReason = StopReason.DOLLARS) -> None:
+        super().__init__(text)
+        self.reason = reason
 
 
-class AllModelsDownError(LlmError):
+class AllModelsDownError(LlmError, ProposerDownError):
     """No model can be asked now. The run pauses and can be resumed; nothing is lost."""
 
     def __init__(self, reasons: dict[str, str], retry_in_s: float | None) -> None:
-        super().__init__("no model can be asked: " + "; ".join(f"{m}: {r}" for m, r in sorted(reasons.items())))
+        text = "no model can be asked: " + "; ".join(f"{m}: {r}" for m, r in sorted(reasons.items()))
+        ProposerDownError.__init__(self, text, retry_in_s)
         self.reasons = reasons
-        self.retry_in_s = retry_in_s
-        """When the first of them may be tried again; ``None`` when a person has to act first."""
 
 
 class MissingKeyError(UsageError):

@@ -9,6 +9,7 @@ from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt, model_
 
 from evaluators.errors import UsageError
 from evaluators.evaluation import Frozen
+from evolve.settings import Share
 
 WireName = Literal["chat", "responses", "anthropic"]
 Effort = Literal["minimal", "low", "medium", "high", "xhigh", "max"]
@@ -107,6 +108,13 @@ class PatienceSettings(Frozen):
     backoff_s: PositiveFloat = 1.0
     """First wait where the server does not name one; doubles each time, with jitter."""
     backoff_most_s: PositiveFloat = 60.0
+    failures: PositiveInt = 4
+    """Calls in a row that failed after all their requests, after which a model has a rest."""
+    rest_s: PositiveFloat = 60.0
+    """The first rest; doubles each time the first call after it fails too."""
+    rest_most_s: PositiveFloat = 1800.0
+    outage_s: NonNegativeFloat = 1800.0
+    """While every model rests the run waits so long for one, then it pauses and can be resumed."""
 
 
 class LlmSettings(Frozen):
@@ -120,4 +128,8 @@ class LlmSettings(Frozen):
     choose: Literal["weights", "bandit"] = "bandit"
     usd_per_device_hour: NonNegativeFloat = 3.0
     """What an hour of the device is worth, for weighing model cost against device time in the bandit."""
+    repair: Share = 0.15
+    """Share of proposals that mend a program that failed, where there is one."""
+    port: Share = 0.1
+    """Share of proposals that write a program anew in another of the task's languages, where it has several."""
     patience: PatienceSettings = PatienceSettings()

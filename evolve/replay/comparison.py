@@ -29,7 +29,16 @@ _OF_A_PLACEMENT = ("state", "placement", "score", "confirmed", "judge_failed")
 _NOT_REPEATED = frozenset({"created_at", "judged_at", "finished_at", "device_s", "device_class"})
 """When it was, and where the judge ran that we gave up on."""
 _PLACING = frozenset({StepKind.FINISH, StepKind.MIGRATE, StepKind.RESET})
-_BEFORE = _PLACING | {StepKind.ASK, StepKind.TURN, StepKind.PASS, StepKind.TELL, StepKind.JUDGE}
+_BEFORE = (
+    _PLACING
+    | {StepKind.ASK, StepKind.TURN, StepKind.PASS, StepKind.TELL, StepKind.JUDGE}
+    | {
+        StepKind.END,
+        StepKind.WITHDRAW,
+        StepKind.TAKE,
+        StepKind.OBEY,
+    }
+)
 _WITHIN = _PLACING | {StepKind.DUEL, StepKind.CONFIRM}
 """A placement takes time in a search and none in a replay: what is done for it is compared by itself."""
 

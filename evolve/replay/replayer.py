@@ -24,8 +24,9 @@ from evolve.replay.recording import Recording, open_recording
 from evolve.replay.stage import Stage
 from evolve.run import SEED_NUMBER, Run
 from evolve.tuning import Family
-from evolve.types import Program, ProgramState, Proposal, ProposeContext, Proposer, RunStatus, StopReason
+from evolve.types import Dropped, Program, ProgramState, Proposal, ProposeContext, Proposer, RunStatus, StopReason
 
+Asked = tuple[ProposeContext, asyncio.Task[Proposal | Dropped | None]]
 MakeProposers = Callable[[Opening], Sequence[Proposer]]
 """Makes those proposers that can work their proposals out again."""
 
@@ -95,6 +96,8 @@ class _Replayer:
         self._taking: dict[StepKind, Callable[[Stage, Step], Awaitable[None]]] = {
             StepKind.ASK: self._ask,
             StepKind.TURN: self._turn,
+            StepKind.END: self._turn_ends,
+            StepKind.WITHDRAW: self._withdraw,
             StepKind.PASS: self._tell,
             StepKind.TELL: self._tell,
             StepKind.TAKE: self._take_answer,
@@ -195,7 +198,7 @@ class _Replayer:
             raise DifferenceError(f"program {step.program}: not asked for now: {context.value}")
         return context
 
-    async def _propose(self, stage: Stage, context: ProposeContext) -> Proposal | None:
+    async def _propose(self, stage: Stage, context: ProposeContext) -> Proposal | Dropped | None:
         if context.variant_of is None:
             return await stage.proposers.propose(context)
         if "tuner" in self._as_recorded:
@@ -205,6 +208,15 @@ class _Replayer:
     async def _turn(self, stage: Stage, step: Step) -> None:
         stage.run.storage.note(step)
         await stage.turns.give(step)
+
+    async def _turn_ends(self, stage: Stage, step: Step) -> None:
+        stage.run.storage.note(step)
+        await stage.turns.answer(step)
+
+    async def _withdraw(self, stage: Stage, step: Step) -> None:
+        context, proposing = self._asked(stage, step)
+        proposing.cancel()
+        stage.run.withdraw(context)
 
     async def _take_answer(self, stage: Stage, step: Step) -> None:
         self._given = stage.run.hand_in(recalled(self._recording.program(step.program or 0)), step.other)
@@ -220,19 +232,22 @@ class _Replayer:
             self._given = None
             self._told(stage, step, given)
             return
-        if step.program not in stage.asked:
-            raise DifferenceError(f"program {step.program}: proposed without having been asked for")
-        context, proposing = stage.asked.pop(step.program)
+        context, proposing = self._asked(stage, step)
         if not proposing.done():
             proposing.cancel()
             raise DifferenceError(f"program {step.program}: proposed by then in the recorded run, not now")
         proposal = proposing.result()
-        expect(step.program, "a proposal", step.kind is StepKind.TELL, proposal is not None)
+        expect(step.program, "a proposal", step.kind is StepKind.TELL, isinstance(proposal, Proposal))
         program = stage.run.tell(context, proposal)
         if program is not None:
             self._told(stage, step, program)
         elif context.variant_of is not None:
             stage.families[context.variant_of].closed = True
+
+    def _asked(self, stage: Stage, step: Step) -> Asked:
+        if step.program not in stage.asked:
+            raise DifferenceError(f"program {step.program}: {step.kind.value} without having been asked for")
+        return stage.asked.pop(step.program)
 
     def _told(self, stage: Stage, step: Step, program: Program) -> None:
         expect(step.program, "its number", step.program, program.number)

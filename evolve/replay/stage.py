@@ -17,12 +17,12 @@ from evolve.proposing import Proposers, WeightedProposer
 from evolve.replay.errors import DifferenceError
 from evolve.replay.judge import RecordedJudge
 from evolve.replay.recording import Recording
-from evolve.replay.turns import Turns
+from evolve.replay.turns import RecordedTurns
 from evolve.run import Run
 from evolve.settings import Caps
 from evolve.tending import Tender
 from evolve.tuning import Family, Tuning, unfinished_families
-from evolve.types import Program, Proposal, ProposeContext
+from evolve.types import Dropped, Program, Proposal, ProposeContext
 
 
 class Stage:
@@ -46,11 +46,11 @@ class Stage:
         self.placer = Placer(run, self.judging, observer)
         self.tender = Tender(run, self.judging, observer)
         self.tuning = Tuning(run, self.judging, observer)
-        self.turns = Turns()
-        self.proposers = Proposers(proposers, run.settings.search.seed, self.turns.wait)
+        self.turns = RecordedTurns()
+        self.proposers = Proposers(proposers, run.settings.search.seed, self.turns)
         self.families: dict[int, Family] = {}
         """Unfinished ones, by their structure's number."""
-        self.asked: dict[int, tuple[ProposeContext, asyncio.Task[Proposal | None]]] = {}
+        self.asked: dict[int, tuple[ProposeContext, asyncio.Task[Proposal | Dropped | None]]] = {}
         self.untended = False
         """A cap forbade a migration or reset that was due."""
 
@@ -58,6 +58,7 @@ class Stage:
         """What the search does when it takes up a run."""
         await self.keeper.open()
         self.proposers.replay(self.run.storage)
+        self.run.broken_off.take_up(self.proposers.names)
         unfinished = self.run.storage.unfinished()
         for twin in (p for p in unfinished if p.duplicate_of is not None):
             self.run.requeue_twin(twin)

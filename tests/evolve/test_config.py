@@ -64,7 +64,7 @@ def test_models_are_configured_in_sections_and_read_back(tmp_path):
     path = tmp_path / "run.toml"
     path.write_text(MODELS)
     config = load_config(path)
-    assert config.shares == {"tuner": 0.5, "llm": 1.0}
+    assert config.shares == {"tuner": 0.5, "llm": 1.0, "agent": 0.0}
     assert [(m.name, m.weight, m.operators) for m in config.llm.models] == [
         ("anthropic/claude-sonnet-5", 1.0, ()),
         ("mine/qwen3", 3.0, ("diff", "repair")),
@@ -80,7 +80,7 @@ def test_models_are_configured_in_sections_and_read_back(tmp_path):
 
 
 def test_no_model_no_share():
-    assert load_config().shares == {"tuner": 1.0, "llm": 0.0}
+    assert load_config().shares == {"tuner": 1.0, "llm": 0.0, "agent": 0.0}
 
 
 def test_a_secret_in_an_address_is_refused_and_not_shown():

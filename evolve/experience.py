@@ -1,0 +1,173 @@
+"""What a run has been through: what was tried and what came of it, kept small, for prompts and for people."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, Self
+
+from evaluators.evaluation import Status
+from evaluators.task import Task
+from evolve.types import Program
+
+REMEMBERED_FAILURES = 200
+_NOISE = 0.02
+"""Two speeds nearer than this are not told apart here; duels are what decides."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of one program. Duplicates and programs that the judge itself failed on have none."""
+
+    number: int
+    island: int
+    parents: tuple[int, ...]
+    operator: str
+    proposer: str
+    status: Status
+    score: float | None
+    message: str
+    note: str
+    changes: Mapping[str, str]
+    """Tunables that were changed, as ``before -> after``."""
+    late: bool = False
+    """It failed only when it was confirmed or in a duel: on what its author must not know."""
+
+    @classmethod
+    def of(cls, program: Program) -> Self | None:
+        """Of a finished program; ``None`` where nothing can be learnt from it."""
+        verdict = program.verdict
+        if verdict is None or program.judge_failed or program.duplicate_of is not None:
+            return None
+        return cls(
+            number=program.number,
+            island=program.island,
+            parents=program.parents,
+            operator=program.operator,
+            proposer=program.proposer,
+            status=verdict.status,
+            score=verdict.score,
+            message=verdict.message,
+            note=program.note,
+            changes=_changes(program.details),
+            late=program.confirmation is not None and verdict.status is not Status.PASSED,
+        )
+
+    @classmethod
+    def of_row(cls, row: Mapping[str, Any]) -> Self:
+        """From the database's own short account of a program."""
+        return cls(
+            number=row["number"],
+            island=row["island"],
+            parents=tuple(json.loads(row["parents"])),
+            operator=row["operator"],
+            proposer=row["proposer"],
+            status=Status(row["status"]),
+            score=row["score"],
+            message=row["message"],
+            note=row["note"],
+            changes=_changes(json.loads(row["details"])),
+            late=bool(row["confirmed_later"]) and row["status"] != Status.PASSED.value,
+        )
+
+
+class Outcomes(Protocol):
+    """Where outcomes are stored: see :meth:`evolve.database.storage.Storage.outcomes`."""
+
+    def outcomes(self) -> list[Mapping[str, Any]]:
+        """Of every finished program, in that order."""
+        ...
+
+
+class Experience:
+    """All outcomes of a run, in the order in which its programs finished."""
+
+    def __init__(self, task: Task, outcomes: Iterable[Outcome] = ()) -> None:
+        """Begin with ``outcomes``."""
+        self._metric = task.metric
+        self._min_gain = task.min_gain
+        self.outcomes: list[Outcome] = []
+        self._scores: dict[int, float] = {}
+        self._failures: deque[Outcome] = deque(maxlen=REMEMBERED_FAILURES)
+        self._worked_on: set[int] = set()
+        for outcome in outcomes:
+            self.add(outcome)
+
+    @classmethod
+    def stored(cls, task: Task, storage: Outcomes) -> Self:
+        """Of the run in a database."""
+        return cls(task, (Outcome.of_row(row) for row in storage.outcomes()))
+
+    def add(self, outcome: Outcome) -> None:
+        """One more program is finished."""
+        self.outcomes.append(outcome)
+        self._worked_on.update(outcome.parents)
+        if outcome.score is not None:
+            self._scores[outcome.number] = outcome.score
+        if outcome.status is not Status.PASSED:
+            self._failures.append(outcome)
+
+    def learn(self, program: Program) -> None:
+        """A program is finished."""
+        outcome = Outcome.of(program)
+        if outcome is not None:
+            self.add(outcome)
+
+    def failures(self, parent: int) -> list[Outcome]:
+        """What failed: with this parent first, and of those the latest first."""
+        latest = list(reversed(self._failures))
+        return [f for f in latest if parent in f.parents] + [f for f in latest if parent not in f.parents]
+
+    def repairable(self, island: int) -> list[Outcome]:
+        """Failed programs of an island that nobody has tried to mend, the latest first.
+
+        A program that failed only at the end cannot be mended: what it failed on is not to be known.
+        """
+        return [
+            outcome
+            for outcome in reversed(self._failures)
+            if outcome.island == island
+            and not outcome.late
+            and outcome.number not in self._worked_on
+            and outcome.status is not Status.CHEATING
+            and outcome.operator != "repair"
+        ]
+
+    def work_on(self, number: int) -> None:
+        """Somebody tries to mend this program: once is enough."""
+        self._worked_on.add(number)
+
+    def gain(self, outcome: Outcome) -> float | None:
+        """By how much a program is better than the best of its parents, as a logarithm; ``None`` where unknown.
+
+        Differences within noise are 0. Scores that may be negative are compared relative to the parent's size.
+        """
+        before = [self._scores[n] for n in outcome.parents if n in self._scores]
+        if outcome.score is None or not before:
+            return None
+        return gain(outcome.score, max(before), _NOISE if self._metric == "time" else self._min_gain)
+
+
+def gain(score: float, before: float, least: float) -> float:
+    """The logarithm of the ratio of two scores, or their relative difference where they have no ratio."""
+    if score > 0 and before > 0:
+        change = math.log(score / before)
+    else:
+        change = (score - before) / max(abs(before), abs(score), 1e-12)
+    return change if abs(change) > least else 0.0
+
+
+def _changes(details: Mapping[str, object]) -> dict[str, str]:
+    changes = details.get("changes")
+    return {str(k): str(v) for k, v in changes.items()} if isinstance(changes, dict) else {}
+
+
+def grouped(failures: Sequence[Outcome]) -> list[tuple[Outcome, int]]:
+    """Failures of one kind as one, with how many there were; in the order of the first of each."""
+    kinds: dict[tuple[str, str], list[Outcome]] = {}
+    for outcome in failures:
+        kinds.setdefault((outcome.status.value, outcome.message), []).append(outcome)
+    return [(same[0], len(same)) for same in kinds.values()]

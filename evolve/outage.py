@@ -1,0 +1,38 @@
+"""When no proposer can be asked: rest until one may be, or pause the run until a person has acted."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from evolve.errors import ProposerDownError
+
+
+class Outage:
+    """What is known of proposers that could not be reached."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        """All can be reached."""
+        self._clock = clock
+        self._until = 0.0
+        self._text = ""
+        self.paused: str | None = None
+        """Why resting does not help; the run ends once what is in flight has ended."""
+
+    def meet(self, error: ProposerDownError) -> bool:
+        """Nobody could be asked; returns whether that is news."""
+        news, self._text = str(error) != self._text, str(error)
+        if error.retry_in_s is None:
+            self.paused = str(error)
+        else:
+            self._until = max(self._until, self._clock() + error.retry_in_s)
+        return news
+
+    def over(self) -> None:
+        """Somebody proposed again."""
+        self._text = ""
+
+    def rest_s(self) -> float | None:
+        """Seconds before anybody is to be asked again; ``None`` where that is now, or where the run is to pause."""
+        left = self._until - self._clock()
+        return left if left > 0 and self.paused is None else None
