@@ -13,6 +13,7 @@ from evaluators.evaluation import Duel, DuelOutcome, Evaluation, Stage, Status
 from evaluators.task import Task
 from evolve.budget import Charge, Reservation
 from evolve.database.records import DuelRecord
+from evolve.database.steps import Step, StepKind
 from evolve.errors import BudgetRefusedError, JudgeUnavailableError
 from evolve.judge_keeper import JudgeHungError, JudgeKeeper
 from evolve.run import SEED_NUMBER, Run
@@ -119,6 +120,7 @@ class Judging:
         pair = (challenger.source, challenger.language), (occupant.source, occupant.language)
         answer = await self._ask(challenger, self._reserved(), lambda judge: judge.duel(*pair), _failed_duel)
         if answer is None:
+            self._run.storage.note(Step(StepKind.NO_DUEL, challenger.number, occupant.number))
             return None
         duel, reservation = answer
         self._run.booking.dueled(DuelRecord(challenger.number, occupant.number, duel), reservation)

@@ -26,6 +26,7 @@ from evolve.llm.ensemble import Ensemble, Question
 from evolve.llm.errors import AllModelsDownError, CallError, CapError
 from evolve.llm.request import CallKey, Message, Request
 from evolve.llm.settings import ModelName
+from evolve.policies.credit import Credit
 from evolve.prompts.context import PromptContext
 from evolve.prompts.operators import OPERATORS, fitting
 from evolve.prompts.rendering import Prompt, PromptBook, TooLong
@@ -210,8 +211,8 @@ class LlmProposer:
     def replay(self, storage: History) -> None:
         """Learn again, in the order in which it was learnt: from programs, and from dialogues that became none."""
         endings = deque(sorted(storage.endings(), key=lambda pair: pair[1].told))
-        for program in storage.programs(state=ProgramState.FINISHED, proposer=NAME):
-            if program.judge_failed:
+        for program in map(Credit().of, storage.programs(state=ProgramState.FINISHED)):
+            if program.proposer != NAME or program.judge_failed:
                 continue
             while endings and endings[0][1].told <= self._told:
                 self._recall(*endings.popleft())
