@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
-from sqlalchemy.exc import ArgumentError, NoSuchModuleError
+from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, NoSuchModuleError
 from sqlalchemy.pool import StaticPool
 
 from evaluators.errors import UsageError
+from evolve.errors import DatabaseFailedError
 
 BUSY_TIMEOUT_MS = 30_000
 
@@ -62,6 +66,25 @@ def open_engine(url: URL, *, read_only: bool = False) -> Engine:
     if engine.dialect.name == "sqlite":
         _prepare_sqlite(engine, read_only=read_only)
     return engine
+
+
+@contextmanager
+def naming_failures(engine: Engine) -> Iterator[None]:
+    """What the driver raises when it cannot read or write, as one line that names the database.
+
+    Raises:
+        DatabaseFailedError: it could not. What breaks a constraint passes as it is.
+    """
+    try:
+        yield
+    except IntegrityError:
+        raise
+    except (DBAPIError, sqlite3.Error) as error:  # the latter from BEGIN, which is the driver's own
+        reason = " ".join(str(getattr(error, "orig", None) or error).split())
+        shown = engine.url.render_as_string(hide_password=True)
+        raise DatabaseFailedError(
+            f"database {shown}: {reason}; what was stored before is kept, go on with evolve resume when that is mended"
+        ) from error
 
 
 def _frozen(file: Path) -> bool:

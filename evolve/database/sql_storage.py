@@ -12,6 +12,7 @@ from sqlalchemy.exc import IntegrityError
 
 from evaluators.evaluation import Environment, Evaluation
 from evolve.database.codec import duel_row, evaluation_row, ledger_row, program_row, text_hash, timing_rows
+from evolve.database.engine import naming_failures
 from evolve.database.queries import CONFIRMATION, SEARCH
 from evolve.database.reader import StorageReader
 from evolve.database.records import (
@@ -62,7 +63,8 @@ class SqlStorage(StorageReader):
         """Write run ``run_id``; ``clock`` gives seconds since the epoch."""
         super().__init__(engine, run_id)
         # One connection for the run's whole life: taking it from the pool costs more than most statements.
-        self._connection = engine.connect().execution_options(write=True)
+        with naming_failures(engine):
+            self._connection = engine.connect().execution_options(write=True)
         self._clock = clock
         self._environment: tuple[Environment, str] | None = None
 
@@ -70,7 +72,7 @@ class SqlStorage(StorageReader):
     def create(cls, engine: Engine, new: NewRun, clock: Callable[[], float] = time.time) -> SqlStorage:
         """Store a new run with its islands and return its storage."""
         now = clock()
-        with engine.execution_options(write=True).begin() as connection:
+        with naming_failures(engine), engine.execution_options(write=True).begin() as connection:
             row = {
                 "name": new.name,
                 "task_name": new.task_name,
@@ -252,7 +254,7 @@ class SqlStorage(StorageReader):
     def _write(self) -> Iterator[Connection]:
         committed = False
         try:
-            with self._connection.begin():
+            with naming_failures(self._engine), self._connection.begin():
                 yield self._connection
             committed = True
         except IntegrityError as error:
