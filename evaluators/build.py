@@ -9,7 +9,6 @@ import secrets
 import shutil
 import stat
 import subprocess
-import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from evaluators import builder, exchange
+from evaluators.build_cache import BuildCache
 from evaluators.builders import Builder, builder_of
 from evaluators.builders.base import REPORT, BuildTarget
 from evaluators.errors import JudgeError
@@ -88,11 +88,21 @@ class Builds:
         self._store = scratch / "artifacts"
         for folder in (self._work, self._store):
             folder.mkdir(mode=0o755, parents=True, exist_ok=True)
-        self._done: dict[str, BuiltProgram | CandidateFailure] = {}
-        self._lock = threading.Lock()
+        self._kept: dict[str, BuiltProgram | CandidateFailure] = {}
+        self._cache = BuildCache()
 
-    def build(self, task: Task, source: str, language: Language, flags: tuple[str, ...]) -> BuiltProgram:
+    def build(
+        self, task: Task, source: str, language: Language, flags: tuple[str, ...], *, keep: bool = False
+    ) -> BuiltProgram:
         """A program ready for a runner.
+
+        Args:
+            task: what it is a program for.
+            source: its text.
+            language: its language.
+            flags: compiler flags.
+            keep: it is used for as long as the judge lives (a program of ours, a baseline); others are forgotten, and
+                their artifacts removed, when many have been built after them.
 
         Raises:
             CandidateFailure: the compiler refused it (``build_error``), or took too long or too much.
@@ -103,8 +113,7 @@ class Builds:
         order = built.order(BuildTarget(task, flags, self._arch))
         text = "\0".join((language, source, json.dumps(order, sort_keys=True)))
         key = hashlib.sha256(text.encode(errors="replace")).hexdigest()
-        with self._lock:
-            known = self._done.get(key)
+        known = self._kept.get(key) or self._cache.get(key)
         if known is None:
             try:
                 known = self._compile(task, source, language, order, key)
@@ -112,11 +121,19 @@ class Builds:
                 if failure.status is Status.TIMEOUT:  # another time the machine may be less busy
                     raise
                 known = failure
-            with self._lock:
-                self._done[key] = known
+            if not keep:
+                self._remember(key, known)
+        if keep:
+            self._kept[key] = known
+            self._cache.forget(key)
         if isinstance(known, CandidateFailure):
             raise known
         return known
+
+    def _remember(self, key: str, outcome: BuiltProgram | CandidateFailure) -> None:
+        for gone in self._cache.put(key, outcome):
+            if gone.artifact is not None:
+                remove_artifact(gone.artifact)
 
     def _compile(self, task: Task, source: str, language: Language, order: Mapping[str, Any], key: str) -> BuiltProgram:
         started = time.monotonic()
@@ -227,6 +244,14 @@ def remove_tree(folder: Path) -> None:
         subprocess.run(["rm", "-rf", "--", folder], check=False)
 
 
+def remove_artifact(artifact: Path) -> None:
+    """Remove what :func:`take_artifact` made."""
+    if artifact.is_dir():
+        remove_tree(artifact)
+    else:
+        artifact.unlink(missing_ok=True)
+
+
 def take_file(path: Path, target: Path) -> None:
     """Copy a file that an enemy may have made: no links, regular, capped; the copy is read-only.
 
@@ -278,7 +303,7 @@ def build_exchange(builds: Builds, task: Task, cpus: frozenset[int]) -> Exchange
     Raises:
         CandidateFailure: the compiler refused our own source.
     """
-    program = builds.build(task, exchange.SOURCE.read_text(), "cpp", exchange.FLAGS)
+    program = builds.build(task, exchange.SOURCE.read_text(), "cpp", exchange.FLAGS, keep=True)
     if program.artifact is None:
         raise JudgeError("the C++ builder left no shared object")
     undisturbed = os.sched_getscheduler(0) != os.SCHED_OTHER and len(os.sched_getaffinity(0)) > len(cpus)

@@ -67,10 +67,10 @@ def build_baselines(task: Task, builds: Builds) -> dict[str, BuiltProgram]:
     """
     built = {}
     for baseline in task.baselines:
-        source = (task.folder / baseline.file).read_text()
+        source = (task.folder / baseline.file).read_text(encoding="utf-8")
         try:
             flags = _baseline_flags(task, source, baseline)
-            built[baseline.name] = builds.build(task, source, baseline.language, flags)
+            built[baseline.name] = builds.build(task, source, baseline.language, flags, keep=True)
         except CandidateFailure as failure:
             raise TaskError(f"{task.folder / baseline.file}: baseline {baseline.name}: {failure.message}") from None
     return built

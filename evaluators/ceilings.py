@@ -55,7 +55,7 @@ def measure_ceilings(zygote: Zygote, builds: Builds, threads: int, cpus: frozens
 
     def best_us(entry: str, elements: int, outputs: str | int) -> float:
         task = _task(entry, threads, elements, outputs)
-        program = builds.build(task, SOURCE.read_text(), "cpp", FLAGS)
+        program = builds.build(task, SOURCE.read_text(), "cpp", FLAGS, keep=True)
         plan = round_plan(task, task.workloads[0], cache_bytes, call_s=EXPECTED_CALL_S)
         with Arena(zygote, task, [plan.layout], cpus, build_exchange(builds, task, cpus)) as arena:
             return _best_us(arena, plan, program, builds)

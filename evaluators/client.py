@@ -76,12 +76,13 @@ class Judge(Protocol):
         ...
 
 
-_ERRORS: dict[str, type[Exception]] = {
+ERROR_KINDS: dict[str, type[Exception]] = {
     "task": TaskError,
     "sandbox": SandboxError,
     "usage": UsageError,
     "judge": JudgeError,
 }
+"""How an error travels: the name of its most special class here."""
 _BOOT = "import sys; sys.path.insert(0, sys.argv.pop(1)); from evaluators.judge import main; main()"
 _ROOT = Path(__file__).resolve().parent.parent
 
@@ -165,7 +166,7 @@ class ProcessJudge:
             return
         if "error" in message:
             error = message["error"]
-            future.set_exception(_ERRORS[error["kind"]](error["message"]))
+            future.set_exception(ERROR_KINDS[error["kind"]](error["message"]))
             future.exception()  # seen, even if nobody is waiting any more
         else:
             future.set_result(message["result"])

@@ -19,7 +19,7 @@ class CompilingJudge:
 
     def __init__(self, task: Task, builds: Builds, environment: Environment) -> None:
         self._task, self._builds, self._environment = task, builds, environment
-        self._seed = (task.folder / task.seed_program).read_text()
+        self._seed = (task.folder / task.seed_program).read_text(encoding="utf-8")
 
     def calibrate(self) -> None:
         """Nothing is timed."""

@@ -28,7 +28,7 @@ def empty_call_us(arena: Arena, plan: RoundPlan, builds: Builds, language: Langu
     """
     task = arena.task
     language = _STAND_INS.get(language, language)
-    program = builds.build(task, empty_source(language, task.entry), language, ("-O1",))
+    program = builds.build(task, empty_source(language, task.entry), language, ("-O1",), keep=True)
     session = arena.open(program)
     try:
         session.prepare(plan.layout, task.limits.prepare_s)

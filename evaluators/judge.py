@@ -22,10 +22,10 @@ from evaluators.build import Builds
 from evaluators.builders.cpp import find_compiler
 from evaluators.calibration import Bench, WorkloadCalibration, build_baselines
 from evaluators.check_set import CheckSet
-from evaluators.client import SandboxMode
+from evaluators.client import ERROR_KINDS, SandboxMode
 from evaluators.device import Cpu, DeviceLock, find_cpu
 from evaluators.environment import describe_environment
-from evaluators.errors import JudgeError, SandboxError, TaskError, UsageError
+from evaluators.errors import JudgeError, TaskError, UsageError
 from evaluators.evaluation import Duel, Environment, Evaluation
 from evaluators.gpu_judge import GPU_LANGUAGES, open_gpu_judge
 from evaluators.kernel import KernelJudge
@@ -45,12 +45,8 @@ _PR_SET_PDEATHSIG = 1
 _PYTHON = ("numpy", "evaluators.runner", "evaluators.programs.python")
 _CPP = ("evaluators.builder", "evaluators.builders.cpp", "evaluators.programs.cpp")
 PRELOAD = (*_PYTHON, *_CPP)
-ERROR_KINDS: dict[str, type[Exception]] = {
-    "task": TaskError,
-    "sandbox": SandboxError,
-    "usage": UsageError,
-    "judge": JudgeError,
-}
+THREADS = "evaluators.blas"
+"""What runners of several threads need besides."""
 
 
 class TaskJudge(Protocol):
@@ -130,7 +126,7 @@ def preload_for(task: Task) -> tuple[str, ...]:
     # Timed tasks have programs of our own in C++ whatever their language: the empty one, and those of the ceilings.
     cpp = _CPP if task.evaluator == "kernel" or "cpp" in task.languages else ()
     numpy = ("numpy.random", "numpy.linalg") if "numpy" in task.python_packages else ()
-    threads = ("evaluators.blas",) if task.threads > 1 else ()
+    threads = (THREADS,) if task.threads > 1 else ()
     return (*_PYTHON, *cpp, *numpy, *threads)
 
 
@@ -225,7 +221,7 @@ def _ready(judge: TaskJudge, task: Task, environment: Environment) -> Message:
 
 def describe_error(error: Exception) -> Message:
     """An error as it travels to the search."""
-    kind = next((name for name, cls in ERROR_KINDS.items() if type(error) is cls), "judge")
+    kind = next((name for name, cls in ERROR_KINDS.items() if isinstance(error, cls)), "judge")
     message = str(error) if isinstance(error, UsageError | JudgeError) else f"{type(error).__name__}: {error}"
     return {"kind": kind, "message": message}
 

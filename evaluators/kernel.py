@@ -48,7 +48,7 @@ class KernelJudge:
         self._platform = platform
         self._device = device
         self._environment = environment
-        self._seed = (self._task.folder / self._task.seed_program).read_text()
+        self._seed = (self._task.folder / self._task.seed_program).read_text(encoding="utf-8")
         self._weights = normalised_weights(self._task.search_workloads())
         self._arena = self._make_arena(self._task.search_workloads(), also=self._edge())
         self._best_score = 0.0
@@ -121,8 +121,9 @@ class KernelJudge:
                 return failed_duel(failure, trail)
 
     def close(self) -> None:
-        """End the baselines' runners."""
+        """End the baselines' runners and give the device's lock back."""
         self._arena.close()
+        self._device.close()
 
     def _judged(
         self, source: str, language: Language, stages: Callable[[Trail, BuiltProgram], Evaluation]

@@ -33,13 +33,14 @@ def check_rules(task: Task, path: Path) -> None:
 
 
 def program_language(task: Task, file: str) -> Language:
-    """The language of a source file, by its suffix, among the task's.
+    """The language of a source file: the first of the task's that its suffix fits.
 
     Raises:
         ValueError: none of the task's languages has such a suffix.
     """
-    for language in SUFFIXES.get(Path(file).suffix, ()):
-        if language in task.languages:
+    fitting = SUFFIXES.get(Path(file).suffix, ())
+    for language in task.languages:
+        if language in fitting:
             return language
     raise ValueError(f"{file!r} is of none of the task's languages: {', '.join(task.languages)}")
 
@@ -55,6 +56,10 @@ def _check_kind(task: Task) -> None:
         raise ValueError(f"evaluator = {task.evaluator!r}: must be 'kernel', 'FILE.py:NAME' or 'PACKAGE.MODULE:NAME'")
     if task.evaluator == "kernel" and task.metric != "time":
         raise ValueError("metric = 'value': the kernel evaluator scores time; give an evaluator of your own")
+    if task.evaluator != "kernel" and task.metric == "time":
+        raise ValueError("metric = 'time' (the default): only the kernel evaluator measures it; write metric = 'value'")
+    if task.evaluator == "kernel" and not task.baselines:
+        raise ValueError("baselines is empty: a score is the speed-up over the strongest of them; name at least one")
     if task.best_known is not None and task.metric != "value":
         raise ValueError("best_known: only a task with metric = 'value' has one")
     if task.best_known is not None and not task.best_known_source:

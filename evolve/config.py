@@ -52,12 +52,6 @@ class ProposerWeights(Frozen):
     """Above 0: the run waits for agents outside (evolve ask, evolve tell) when nobody else has anything to propose.
     They may take part in any run at any time, so this is no share."""
 
-    @model_validator(mode="after")
-    def _somebody(self) -> Self:
-        if not any(value or value is None for value in self.model_dump().values()):
-            raise ValueError("at least one must be above 0")
-        return self
-
 
 class Config(Frozen):
     """Everything that can be configured."""

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 from evaluators.source import source_hash
-from evaluators.task import Language, Task
+from evaluators.task import Task
+from evaluators.task_rules import program_language
 from evolve.database.mail import Answer
-from evolve.run_directory import EXTENSIONS
 from evolve.types import AddStatus, Program, ProgramState, Proposal
 
 AGENT = "agent"
@@ -21,9 +20,8 @@ def storable(source: str) -> str:
 
 
 def seed_proposal(task: Task) -> Proposal:
-    """The task's seed program, in the first of the task's languages that its file's name fits."""
-    suffix = Path(task.seed_program).suffix
-    language: Language = next((name for name in task.languages if EXTENSIONS[name] == suffix), task.languages[0])
+    """The task's seed program."""
+    language = program_language(task, task.seed_program)
     source = (task.folder / task.seed_program).read_text(encoding="utf-8")
     return Proposal(source, language, operator="seed", proposer="seed")
 

@@ -13,6 +13,7 @@ from evaluators.evaluation import Duel, DuelOutcome, Evaluation, Stage, Status
 from evaluators.task import Task
 from evolve.budget import Charge, Reservation
 from evolve.database.records import DuelRecord
+from evolve.database.steps import Step, StepKind
 from evolve.errors import BudgetRefusedError, JudgeUnavailableError
 from evolve.judge_keeper import JudgeHungError, JudgeKeeper
 from evolve.run import SEED_NUMBER, Run
@@ -51,6 +52,8 @@ class Judging:
         self._keeper = keeper
         self._note = note
         self._clock = clock
+        self._failure = ""
+        """Of the judge, the last there was."""
         self._deadline_s = deadline_s(run.task, run.settings.search.evaluation_timeout_s)
 
     def reserve(self) -> Reservation | StopReason:
@@ -85,7 +88,8 @@ class Judging:
         if answer is not None:
             return self._run.booking.judged(program, *answer)
         if program.number == SEED_NUMBER:
-            raise JudgeError(f"the judge failed {TRIES} times on the seed program {self._run.task.seed_program}")
+            seed = self._run.task.seed_program
+            raise JudgeError(f"the judge failed {TRIES} times on the seed program {seed}: {self._failure}")
         return self._run.booking.judged(program, self._given_up(program, Stage.LINT), None, judge_failed=True)
 
     async def confirm(self, program: Program) -> Program:
@@ -116,6 +120,7 @@ class Judging:
         pair = (challenger.source, challenger.language), (occupant.source, occupant.language)
         answer = await self._ask(challenger, self._reserved(), lambda judge: judge.duel(*pair), _failed_duel)
         if answer is None:
+            self._run.storage.note(Step(StepKind.NO_DUEL, challenger.number, occupant.number))
             return None
         duel, reservation = answer
         self._run.booking.dueled(DuelRecord(challenger.number, occupant.number, duel), reservation)
@@ -172,6 +177,7 @@ class Judging:
     def _failed(self, program: Program, reservation: Reservation, elapsed_s: float, text: str, tries: int) -> int:
         """Book a failure of the judge; returns how many this program has met, those before a crash included."""
         self._run.booking.attempted(program, reservation, elapsed_s, text)
+        self._failure = text
         self._note(f"program {program.number}: the judge failed: {text}")
         if program.evaluation is None:
             return self._run.storage.attempts(program.number)

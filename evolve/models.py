@@ -23,6 +23,7 @@ from evolve.llm.clock import SystemClock
 from evolve.llm.ensemble import Ensemble, make_policy
 from evolve.llm.journal import MemoryJournal
 from evolve.llm.prices import PriceList
+from evolve.llm.provider import provider_settings
 from evolve.llm.settings import LlmSettings, ModelName
 from evolve.model_books import RunGate, RunJournal
 from evolve.prompt_facts import RunFacts
@@ -68,17 +69,26 @@ class Models:
             UsageError: unknown provider, operator or model, a missing key, a missing price under a dollar cap, or a
                 folder of prompts that cannot be used.
         """
-        names = [ModelName.parse(model.name) for model in self.llm.models]
-        _check_names(names)
-        _check_operators(self.llm)
+        self.check_names()
+        for model in self.llm.models:
+            provider_settings(self.llm, ModelName.parse(model.name))
         if caps.dollars is not None:
-            self.prices.require(names)
+            self.prices.require(ModelName.parse(model.name) for model in self.llm.models)
         self._book()
         client = ModelClient(self.llm, self.environment, Books(MemoryJournal(), Purse(), self.prices))
         try:
             client.prepare()
         finally:
             await client.close()
+
+    def check_names(self) -> None:
+        """Models and operators as they are written.
+
+        Raises:
+            UsageError: a model's name is none or there twice, or an operator is unknown.
+        """
+        _check_names([ModelName.parse(model.name) for model in self.llm.models])
+        _check_operators(self.llm)
 
     @asynccontextmanager
     async def proposer(self, run: Run) -> AsyncIterator[LlmProposer]:

@@ -10,6 +10,7 @@ from evolve.database.records import NewRun
 from evolve.database.sql_storage import SqlStorage
 from evolve.database.storage import Storage
 from evolve.database.versions import create_database, open_database
+from evolve.errors import RunLockedError
 from evolve.run_directory import RunDirectory
 from evolve.settings import RunSettings
 
@@ -30,6 +31,8 @@ def create_storage(directory: Path, new: NewRun, url: str | None) -> tuple[RunDi
             folder.name_database(url, storage.run().id)
         if new.config:
             folder.write(folder.config, new.config)
+    except RunLockedError:  # Another process has made its run here a moment ago: what lies here is its.
+        raise
     except BaseException:
         folder.erase(new=is_new)
         raise

@@ -57,16 +57,18 @@ class RunFacts:
         self._counted = 0
         self._tasks: dict[Language, TaskFacts] = {}
 
-    def subject(self, context: ProposeContext, rng: np.random.Generator) -> Subject:
+    def subject(self, context: ProposeContext, rng: np.random.Generator, operator: str | None = None) -> Subject:
         """The parent, or now and then a program that failed; the parent's language, or now and then another."""
         draw = float(rng.random())
-        broken = self._experience.repairable(context.island) if draw < self._repair else []
+        repair = draw < self._repair if operator is None else operator == "repair"
+        port = self._repair <= draw < self._repair + self._port if operator is None else operator == "port"
+        broken = self._experience.repairable(context.island) if repair else []
         if broken:
             self._experience.work_on(broken[0].number)
             parent = self._program(broken[0].number)
             return Subject(parent, parent.language)
         others = [language for language in self._task.languages if language != context.parent.language]
-        if others and self._repair <= draw < self._repair + self._port:
+        if others and port:
             return Subject(context.parent, others[int(rng.integers(len(others)))])
         return Subject(context.parent, context.parent.language)
 

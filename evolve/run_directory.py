@@ -15,7 +15,7 @@ from evaluators.task import Language
 from evolve.database.engine import parse_url
 from evolve.errors import RunLockedError
 
-EXTENSIONS: dict[Language, str] = {"cpp": ".cpp", "cuda": ".cu", "python": ".py", "triton": ".py"}
+EXTENSIONS: dict[Language, str] = {"cpp": ".cpp", "cuda": ".cu", "python": ".py", "triton": ".py", "torch": ".py"}
 
 PATIENCE_TRIES, PATIENCE_S = 10, 0.05
 """Others hold the lock for an instant to look at it, or to take in what agents told: those are waited for."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import get_args
 
 import click
 
@@ -26,7 +27,7 @@ from evolve.display.verdict import describe
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option(
     "--language",
-    type=click.Choice(["cpp", "python", "triton", "cuda"]),
+    type=click.Choice(get_args(Language)),
     help="The file's language, where its suffix does not say.",
 )
 @sandbox_option
@@ -81,5 +82,6 @@ def _language(file: Path, task: Task) -> Language:
     try:
         return program_language(task, file.name)
     except ValueError:
-        choices = ", ".join(task.languages)
-        raise UsageError(f"{file}: its suffix does not say which of {choices} it is; use --language") from None
+        choices = " or ".join(task.languages)
+        known = f"task {task.name} takes {choices}, and that is no suffix of it"
+        raise UsageError(f"{file}: {known}; use --language where it is one all the same") from None

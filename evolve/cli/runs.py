@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
+from collections import Counter
 from pathlib import Path
 
 from evaluators.errors import UsageError
 from evaluators.task import Task
+from evolve.display.costs import Talk
 from evolve.display.summary import Account
-from evolve.run import Run
+from evolve.run import SEED_NUMBER, Run
 from evolve.types import Program
 from evolve.view import RunView
 
 RUNS_FOLDER = Path("runs")
-SEED_NUMBER = 1
 
 
 def find_run(run: Path) -> Path:
@@ -25,6 +28,15 @@ def find_run(run: Path) -> Path:
         if candidate.is_dir():
             return candidate
     raise UsageError(f"{run}: no such run; name the directory that evolve run made")
+
+
+def own_name() -> str:
+    """What to type to get this program: its name where that finds it, else the path it was called by."""
+    called = sys.argv[0]
+    found = shutil.which("evolve")
+    if Path(called).name != "evolve" or (found is not None and Path(found).samefile(called)):
+        return "evolve"
+    return called
 
 
 def program_of(view: RunView, number: int) -> Program:
@@ -51,6 +63,13 @@ def account_of(run: Run | RunView, directory: Path, task_name: str, task: Task |
         progress=run.progress(),
         seed=seed,
         reason=reason,
+        command=own_name(),
         best_known=task.best_known if task else None,
         best_known_source=task.best_known_source if task else "",
+        talk=_talk(run),
     )
+
+
+def _talk(run: Run | RunView) -> Talk:
+    outcomes = Counter(ending.outcome for _, ending in run.storage.endings())
+    return Talk(run.storage.model_spending(), run.storage.accepted(), outcomes)

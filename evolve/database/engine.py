@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
-from sqlalchemy.exc import ArgumentError, NoSuchModuleError
+from sqlalchemy.exc import ArgumentError, NoSuchModuleError, OperationalError
 from sqlalchemy.pool import StaticPool
 
 from evaluators.errors import UsageError
@@ -64,6 +67,31 @@ def open_engine(url: URL, *, read_only: bool = False) -> Engine:
     return engine
 
 
+@contextmanager
+def transaction(connection: Connection) -> Iterator[None]:
+    """One transaction on a connection that outlives it: committed at the end, rolled back by any exception.
+
+    More than ``connection.begin()``: SQLAlchemy forgets a transaction whose COMMIT was refused, and one whose BEGIN was
+    executed when a signal's exception came in between. The next one on this connection would fail inside it, and
+    other writers would wait for its lock.
+
+    Raises:
+        UsageError: the database cannot be written: a full disk, a server that is gone, a lock held for too long.
+    """
+    try:
+        with connection.begin():
+            yield
+    except BaseException as error:
+        if not connection.closed and not connection.invalidated:
+            connection.connection.rollback()
+        if isinstance(error, OperationalError):
+            reason = " ".join(str(error.orig).split())
+            raise UsageError(
+                f"the run's database cannot be written: {reason}; what is stored is kept: evolve resume goes on"
+            ) from error
+        raise
+
+
 def _frozen(file: Path) -> bool:
     return not os.access(file.parent, os.W_OK) and not file.with_name(file.name + "-wal").exists()
 
@@ -86,4 +114,7 @@ def _prepare_sqlite(engine: Engine, *, read_only: bool) -> None:
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
         if connection.get_execution_options().get("write", False):
-            connection.connection.cursor().execute("BEGIN IMMEDIATE")
+            try:
+                connection.connection.cursor().execute("BEGIN IMMEDIATE")
+            except sqlite3.OperationalError as error:
+                raise OperationalError("BEGIN IMMEDIATE", None, error) from error

@@ -9,10 +9,11 @@ from contextlib import contextmanager
 from typing import Any
 
 from sqlalchemy import Connection, Engine, insert, select, update
-from sqlalchemy.exc import IntegrityError, OperationalError
+from sqlalchemy.exc import IntegrityError
 
 from evaluators.errors import UsageError
 from evolve.database.codec import text_hash
+from evolve.database.engine import transaction
 from evolve.database.mail import Answer, Lease, NewAnswer, NewLease
 from evolve.database.reader import StorageReader
 from evolve.database.schema import answers, events, leases, runs, steering
@@ -121,11 +122,8 @@ class Mailbox(StorageReader):
 
     @contextmanager
     def _write(self) -> Iterator[Connection]:
-        try:
-            with self._writing.begin():
-                yield self._writing
-        except OperationalError as error:
-            raise UsageError(f"the run's database cannot be written: {' '.join(str(error.orig).split())}") from None
+        with transaction(self._writing):
+            yield self._writing
 
 
 def _repeated(stored: Answer, new: NewAnswer) -> Answer:

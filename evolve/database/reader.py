@@ -16,6 +16,7 @@ from evolve.database.codec import duel_of, evaluation_of, program_of
 from evolve.database.mail import Answer, Lease, MailCount
 from evolve.database.model_codec import dialogue_of, ending_of, model_call_of
 from evolve.database.model_queries import (
+    ACCEPTED,
     DIALOGUE_DOLLARS,
     DIALOGUES,
     MODEL_ANSWER,
@@ -65,8 +66,10 @@ from evolve.database.schema import (
     model_calls,
     programs,
     runs,
+    steps,
 )
 from evolve.database.steering import Steer, Steering, SteerRecord
+from evolve.database.steps import Step, StepKind
 from evolve.settings import RunSettings
 from evolve.types import AddStatus, Program, ProgramState, RunStatus
 
@@ -127,6 +130,11 @@ class StorageReader:
         queued.sort(key=lambda row: row["number"])
         return self._assemble(judged + queued)
 
+    def variants(self, number: int) -> list[Program]:
+        """See :class:`~evolve.database.storage.Storage`."""
+        statement = PROGRAMS.where(programs.c.variant_of == bindparam("structure")).order_by(programs.c.number)
+        return self._assemble(self._rows(statement, structure=number))
+
     def find(self, source_hash: str, language: Language) -> tuple[int, ProgramState] | None:
         """See :class:`~evolve.database.storage.Storage`."""
         row = {"run": self._run_id, "source_hash": source_hash, "language": language}
@@ -164,6 +172,7 @@ class StorageReader:
                 func.coalesce(func.max(programs.c.number), 0).label("last"),
                 func.count(programs.c.finish_order).label("finished"),
                 func.count(case((programs.c.finish_order.is_not(None), programs.c.duplicate_of))).label("duplicates"),
+                func.count(programs.c.variant_of).label("variants"),
             ).where(programs.c.run_id == self._run_id)
         )[0]
         sums = self._rows(
@@ -184,6 +193,7 @@ class StorageReader:
             next_number=max(counts["last"], talked or 0) + 1,
             finished=counts["finished"],
             duplicates=counts["duplicates"],
+            variants=counts["variants"],
             verdicts=verdicts,
             since_best=since_best,
             largest_device_s=float(dearest["device_s"]),
@@ -228,6 +238,11 @@ class StorageReader:
             Event(**row) for row in self._rows(statement.where(events.c.run_id == self._run_id).order_by(events.c.id))
         ]
 
+    def steps(self) -> Sequence[Step]:
+        """See :class:`~evolve.database.storage.Storage`."""
+        statement = select(*steps.c["kind", "program", "other", "text"]).where(steps.c.run_id == self._run_id)
+        return [Step(**{**row, "kind": StepKind(row["kind"])}) for row in self._rows(statement.order_by(steps.c.id))]
+
     def model_calls(self) -> Iterator[ModelCall]:
         """See :class:`~evolve.database.storage.Storage`."""
         after = 0
@@ -243,6 +258,10 @@ class StorageReader:
     def model_spending(self) -> Sequence[ModelSpending]:
         """See :class:`~evolve.database.storage.Storage`."""
         return [ModelSpending(**row) for row in self._rows(MODEL_SPENDING)]
+
+    def accepted(self) -> dict[tuple[str, str], int]:
+        """See :class:`~evolve.database.storage.Storage`."""
+        return {(row["model"], row["operator"]): row["accepted"] for row in self._rows(ACCEPTED)}
 
     def dialogues(self) -> Sequence[Dialogue]:
         """See :class:`~evolve.database.storage.Storage`."""

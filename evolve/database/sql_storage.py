@@ -65,6 +65,7 @@ class SqlStorage(ModelWriter):
                 "task_hash": new.task_hash,
                 "settings": new.settings.model_dump_json(),
                 "config": new.config,
+                "task": new.task,
                 "status": RunStatus.INTERRUPTED.value,
                 "reason": "not started yet",
                 "created_at": now,

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 
 from evaluators.evaluation import Evaluation, Interval, Timed
 from evolve.display import wording
-from evolve.display.report import Report, facts
+from evolve.display.costs import Talk, costs_data, costs_notes, costs_table
+from evolve.display.report import Report, Table, facts
 from evolve.observer import Progress
-from evolve.types import Program
+from evolve.types import Program, StopReason
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,10 @@ class Account:
     """Why the run ended, one line."""
     best_known: float | None = None
     best_known_source: str = ""
+    talk: Talk = field(default_factory=Talk)
+    """With language models."""
+    command: str = "evolve"
+    """How this program is called here."""
 
 
 def summarise(account: Account) -> Report:
@@ -43,7 +48,12 @@ def summarise(account: Account) -> Report:
         ("stored in", account.directory),
         ("next", _next_steps(account)),
     ]
-    return Report(_data(account), [facts(pairs)])
+    parts: list[str | Table] = [facts(pairs)]
+    if account.talk.spending:
+        parts.append(costs_table(account.talk))
+    if notes := costs_notes(account.talk):
+        parts.append(notes)
+    return Report(_data(account), parts)
 
 
 def versus_strongest(interval: Interval, names: str) -> str:
@@ -137,13 +147,19 @@ def _sandbox_warning(program: Program | None) -> str:
 
 
 def _next_steps(account: Account) -> str:
-    run = account.directory
-    steps = [f"evolve show {run}", f"evolve resume {run}"]
+    run, evolve = account.directory, account.command
+    steps = [f"{evolve} show {run}", f"{evolve} resume {run}{_raised_cap(account)}"]
     best = account.progress.best
     if best is not None:
         name = f"best{_SUFFIX.get(best.language, '.txt')}"
-        steps[1:1] = [f"evolve best {run} -o {name}", f"evolve eval {account.task} {name}"]
+        steps[1:1] = [f"{evolve} best {run} -o {name}", f"{evolve} eval {account.task} {name}"]
     return "\n".join(steps)
+
+
+def _raised_cap(account: Account) -> str:
+    """What has to be added for a run that met a cap to go on: twice as much of it."""
+    cap = account.progress.caps.model_dump().get(account.reason)
+    return "" if not cap or account.reason == StopReason.TARGET else f" --set caps.{account.reason}={2 * cap:.15g}"
 
 
 _SUFFIX: Mapping[str, str] = {"cpp": ".cpp", "cuda": ".cu", "python": ".py", "triton": ".py"}
@@ -171,4 +187,5 @@ def _data(account: Account) -> dict[str, object]:
         "verdicts": dict(progress.verdicts),
         "spent": asdict(progress.spent),
         "caps": progress.caps.model_dump(exclude_none=True),
+        "models": costs_data(account.talk),
     }

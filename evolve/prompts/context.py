@@ -33,6 +33,8 @@ class TaskFacts:
     workloads: tuple[str, ...]
     rules: tuple[str, ...]
     """What a program may and may not do, one sentence each."""
+    timed: bool = True
+    """Speed is scored; otherwise the task's own value."""
 
 
 @dataclass(frozen=True)

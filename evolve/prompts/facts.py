@@ -35,6 +35,7 @@ def task_facts(task: Task, language: Language | None = None) -> TaskFacts:
         signature=signature(task, target),
         language=target,
         metric=_metric(task),
+        timed=task.metric == "time",
         workloads=tuple(_workload(w) for w in task.search_workloads()),
         rules=_rules(task, target),
     )
@@ -112,15 +113,18 @@ def _metric(task: Task) -> str:
 
 
 def _workload(workload: Workload) -> str:
-    axes = ", ".join(f"{name} = {size}" for name, size in workload.axes.items())
+    axes = ", ".join(f"{name} = {size}" for name, size in workload.axes.items()) or workload.name
     source = f" ({workload.source})" if workload.source else ""
     return f"{axes}; weight {workload.weight:g}{source}"
 
 
 def _rules(task: Task, language: Language) -> tuple[str, ...]:
-    rules = [
+    compared = (
         "Results are compared with a float64 reference on many inputs and shapes, also ones not listed here: "
-        "sizes of 1, primes, no multiple of any tile, zeros, huge and tiny values.",
+        "sizes of 1, primes, no multiple of any tile, zeros, huge and tiny values."
+    )
+    rules = [
+        compared if task.evaluator == "kernel" else "The task's own evaluator decides whether a result is valid.",
         f"A call may use {task.threads} thread{'s' if task.threads > 1 else ''}.",
     ]
     if task.allowed_precision:

@@ -24,8 +24,9 @@ from evolve.llm.bandit import Arm, Reward
 from evolve.llm.clock import Clock
 from evolve.llm.ensemble import Ensemble, Question
 from evolve.llm.errors import AllModelsDownError, CallError, CapError
-from evolve.llm.request import CallKey, Message
+from evolve.llm.request import CallKey, Message, Request
 from evolve.llm.settings import ModelName
+from evolve.policies.credit import Credit
 from evolve.prompts.context import PromptContext
 from evolve.prompts.operators import OPERATORS, fitting
 from evolve.prompts.rendering import Prompt, PromptBook, TooLong
@@ -50,8 +51,8 @@ class Subject:
 class Briefing(Protocol):
     """Knows the run."""
 
-    def subject(self, context: ProposeContext, rng: np.random.Generator) -> Subject:
-        """What to work on: the context's parent, or something that promises more."""
+    def subject(self, context: ProposeContext, rng: np.random.Generator, operator: str | None = None) -> Subject:
+        """What to work on: the context's parent, or something that promises more or that ``operator`` wants."""
         ...
 
     def facts(self, context: ProposeContext, subject: Subject) -> PromptContext:
@@ -157,21 +158,26 @@ class LlmProposer:
         return self._dropped(context, draft.arm, spoken.outcome.reason.value, spoken.outcome.message)
 
     def draft(
-        self, context: ProposeContext, operator: str | None = None, model: ModelName | None = None
+        self,
+        context: ProposeContext,
+        operator: str | None = None,
+        model: ModelName | None = None,
+        subject: Subject | None = None,
     ) -> Draft | None:
-        """What to ask whom, with nothing asked yet; ``None`` where nothing fits this parent.
+        """What to ask whom, with nothing asked yet; ``None`` where nothing fits.
 
         Args:
             context: the run as it is.
-            operator: this one, whether it fits the parent or not.
+            operator: this one, whether it fits or not.
             model: this one.
+            subject: work on this; otherwise what the briefing chooses.
 
         Raises:
             ProposerDownError: no model can be asked.
             BudgetRefusedError: no model's call fits a cap any more.
         """
         ensemble = self._parts.ensemble
-        subject = self._parts.briefing.subject(context, context.rng)
+        subject = subject or self._parts.briefing.subject(context, context.rng, operator)
         facts = self._parts.briefing.facts(context, subject)
         operators = (operator,) if operator else fitting(facts)
         unfit = {Arm(o, m) for m in ensemble.models if model not in {None, m} for o in operators}
@@ -191,6 +197,10 @@ class LlmProposer:
             raise BudgetRefusedError(refused)
         return None
 
+    def request(self, draft: Draft) -> Request:
+        """What would be sent first."""
+        return self._parts.ensemble.request(draft.arm, _question(draft.prompt))
+
     def tell(self, program: Program) -> None:
         """See :class:`~evolve.types.Proposer`."""
         self._told += 1
@@ -201,8 +211,8 @@ class LlmProposer:
     def replay(self, storage: History) -> None:
         """Learn again, in the order in which it was learnt: from programs, and from dialogues that became none."""
         endings = deque(sorted(storage.endings(), key=lambda pair: pair[1].told))
-        for program in storage.programs(state=ProgramState.FINISHED, proposer=NAME):
-            if program.judge_failed:
+        for program in map(Credit().of, storage.programs(state=ProgramState.FINISHED)):
+            if program.proposer != NAME or program.judge_failed:
                 continue
             while endings and endings[0][1].told <= self._told:
                 self._recall(*endings.popleft())

@@ -80,7 +80,7 @@ def test_models_are_configured_in_sections_and_read_back(tmp_path):
 
 
 def test_no_model_no_share():
-    assert load_config().shares == {"tuner": 1.0, "llm": 0.0}
+    assert load_config().shares == {"tuner": 1.0, "llm": 0.0, "agent": 0.0}
 
 
 def test_a_secret_in_an_address_is_refused_and_not_shown():

@@ -13,8 +13,10 @@ from pathlib import Path
 import pytest
 
 from evaluators.errors import UsageError
+from evaluators.task_rules import program_language
 from evolve.errors import DatabaseVersionError, EvolveError, RunLockedError
 from evolve.run import Run
+from evolve.run_directory import RunDirectory
 from evolve.settings import Caps
 from evolve.testing import fake_source, fake_task
 from evolve.types import Proposal, RunStatus, StopReason
@@ -125,6 +127,17 @@ class TestLock:
         with world.create(), pytest.raises(RunLockedError, match=rf"process {os.getpid()} has it open"):
             world.reopen()
         world.reopen().close()
+
+    def test_a_run_made_in_the_same_folder_at_the_same_time_is_left_alone(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        world = World(tmp_path)
+        with world.create() as run:
+            monkeypatch.setattr(RunDirectory, "make", lambda _self: False)  # It looked before the first run's files.
+            with pytest.raises(RunLockedError):
+                world.create()
+            assert {"run.db", "lock"} <= {path.name for path in world.directory.iterdir()}
+            run.heartbeat()
 
     def test_the_lock_of_a_killed_process_is_free(self, tmp_path: Path) -> None:
         world = World(tmp_path)
@@ -296,4 +309,6 @@ def test_a_seed_is_read_in_the_language_of_its_name(tmp_path: Path) -> None:
 
     task = fake_task(tmp_path)
     assert seed_proposal(task).language == "python"
-    assert seed_proposal(task.model_copy(update={"languages": ("cpp", "triton", "python")})).language == "triton"
+    several = task.model_copy(update={"languages": ("cpp", "triton", "python")})
+    assert seed_proposal(several).language == "triton"
+    assert program_language(several, "best.py") == "triton", "evolve eval and check read it as the run does"

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import pytest
-from sqlalchemy import func, select
+from sqlalchemy import Connection, event, func, select
 
+from evaluators.errors import UsageError
 from evaluators.evaluation import (
     Artifact,
     Cost,
@@ -420,6 +423,39 @@ class TestStorage:
         found = storage.program(2).evaluation
         assert found is not None
         assert found.environment.device_class == "gpu:z"
+
+    @pytest.mark.parametrize("moment", ["begin", "commit"])
+    def test_what_is_broken_off_around_a_transaction_leaves_none_open(
+        self, storage: SqlStorage, moment: Literal["begin", "commit"]
+    ) -> None:
+        """As a signal, or a commit that the database refuses: the next write works, and nobody waits for the lock."""
+
+        def break_off(_connection: Connection) -> None:
+            event.remove(storage._engine, moment, break_off)
+            raise KeyboardInterrupt
+
+        event.listen(storage._engine, moment, break_off)
+        with pytest.raises(KeyboardInterrupt):
+            storage.add_program(program(1))
+        with storage._engine.execution_options(write=True).begin() as another:
+            another.execute(select(texts)).all()
+        assert list(storage.programs()) == []
+        storage.add_program(program(1))
+        assert [p.number for p in storage.programs()] == [1]
+
+    def test_a_lock_that_is_not_given_back_is_one_line(self, tmp_path: Path) -> None:
+        url = f"sqlite:///{tmp_path}/shared.db"
+        writer = SqlStorage.create(create_database(url), NewRun("a", "t", "h", SETTINGS))
+        writer._connection.exec_driver_sql("PRAGMA busy_timeout = 1")
+        writer._connection.rollback()
+        with sqlite3.connect(tmp_path / "shared.db") as other:
+            other.execute("BEGIN IMMEDIATE")
+            with pytest.raises(UsageError, match=r"^the run's database cannot be written: database is locked; [^\n]*$"):
+                writer.heartbeat(1.0)
+            other.rollback()
+        writer.heartbeat(2.0)
+        assert writer.run().active_s == 2.0
+        writer.close()
 
     def test_what_was_stored_is_there_for_another_process(self, tmp_path: Path) -> None:
         url = f"sqlite:///{tmp_path}/shared.db"
