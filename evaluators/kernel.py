@@ -121,8 +121,9 @@ class KernelJudge:
                 return failed_duel(failure, trail)
 
     def close(self) -> None:
-        """End the baselines' runners."""
+        """End the baselines' runners and give the device's lock back."""
         self._arena.close()
+        self._device.close()
 
     def _judged(
         self, source: str, language: Language, stages: Callable[[Trail, BuiltProgram], Evaluation]

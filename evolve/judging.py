@@ -52,6 +52,8 @@ class Judging:
         self._keeper = keeper
         self._note = note
         self._clock = clock
+        self._failure = ""
+        """Of the judge, the last there was."""
         self._deadline_s = deadline_s(run.task, run.settings.search.evaluation_timeout_s)
 
     def reserve(self) -> Reservation | StopReason:
@@ -86,7 +88,8 @@ class Judging:
         if answer is not None:
             return self._run.booking.judged(program, *answer)
         if program.number == SEED_NUMBER:
-            raise JudgeError(f"the judge failed {TRIES} times on the seed program {self._run.task.seed_program}")
+            seed = self._run.task.seed_program
+            raise JudgeError(f"the judge failed {TRIES} times on the seed program {seed}: {self._failure}")
         return self._run.booking.judged(program, self._given_up(program, Stage.LINT), None, judge_failed=True)
 
     async def confirm(self, program: Program) -> Program:
@@ -174,6 +177,7 @@ class Judging:
     def _failed(self, program: Program, reservation: Reservation, elapsed_s: float, text: str, tries: int) -> int:
         """Book a failure of the judge; returns how many this program has met, those before a crash included."""
         self._run.booking.attempted(program, reservation, elapsed_s, text)
+        self._failure = text
         self._note(f"program {program.number}: the judge failed: {text}")
         if program.evaluation is None:
             return self._run.storage.attempts(program.number)

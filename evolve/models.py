@@ -23,6 +23,7 @@ from evolve.llm.clock import SystemClock
 from evolve.llm.ensemble import Ensemble, make_policy
 from evolve.llm.journal import MemoryJournal
 from evolve.llm.prices import PriceList
+from evolve.llm.provider import provider_settings
 from evolve.llm.settings import LlmSettings, ModelName
 from evolve.model_books import RunGate, RunJournal
 from evolve.prompt_facts import RunFacts
@@ -69,6 +70,8 @@ class Models:
                 folder of prompts that cannot be used.
         """
         self.check_names()
+        for model in self.llm.models:
+            provider_settings(self.llm, ModelName.parse(model.name))
         if caps.dollars is not None:
             self.prices.require(ModelName.parse(model.name) for model in self.llm.models)
         self._book()

@@ -82,5 +82,6 @@ def _language(file: Path, task: Task) -> Language:
     try:
         return program_language(task, file.name)
     except ValueError:
-        choices = ", ".join(task.languages)
-        raise UsageError(f"{file}: its suffix does not say which of {choices} it is; use --language") from None
+        choices = " or ".join(task.languages)
+        known = f"task {task.name} takes {choices}, and that is no suffix of it"
+        raise UsageError(f"{file}: {known}; use --language where it is one all the same") from None

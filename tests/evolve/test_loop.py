@@ -317,7 +317,7 @@ class TestFailuresOfTheJudge:
     async def test_the_judge_failing_on_the_seed_is_no_verdict(self, tmp_path: Path) -> None:
         world = World(tmp_path)
         world.judge.before = failing(3, lambda: JudgeError("the judge ended"))
-        with pytest.raises(JudgeError, match="on the seed program"):
+        with pytest.raises(JudgeError, match=r"on the seed program seed\.py: the judge ended"):
             await world.run()
         assert world.programs()[0].state is ProgramState.QUEUED
 
