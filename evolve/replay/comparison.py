@@ -76,10 +76,16 @@ def compare_runs(recorded: StorageReader, replayed: StorageReader) -> None:
         expect(old_cell.program if old_cell else new_cell.program, "the cell it holds", old_cell, new_cell)
     expect(None, "its best program", recorded.run().best, replayed.run().best)
     expect(None, "its migration", list(recorded.migrations()), list(replayed.migrations()))
+    for old_end, new_end in zip_longest(_outcomes(recorded), _outcomes(replayed)):
+        expect((old_end or new_end)[0], "how its dialogue ended", old_end, new_end)
     expect(None, "its islands", recorded.islands(), replayed.islands())
     for kinds in (_BEFORE, _WITHIN):
         for old_step, new_step in zip_longest(_steps(recorded, kinds), _steps(replayed, kinds)):
             expect((old_step or new_step)[1], "the order of its steps", old_step, new_step)
+
+
+def _outcomes(storage: StorageReader) -> list[tuple[int, str]]:
+    return [(dialogue.number, ending.outcome) for dialogue, ending in storage.endings()]
 
 
 def _steps(storage: StorageReader, kinds: Collection[StepKind]) -> list[tuple[Any, ...]]:

@@ -9,9 +9,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from evaluators.task import Task
+from evolve.database.records import MigrationRecord, Migrations
 from evolve.database.steps import Opening, Shown, Step, StepKind
 from evolve.errors import EvolveError
 from evolve.observer import Observer
@@ -22,10 +24,12 @@ from evolve.replay.judge import ANSWERS, RecordedJudge
 from evolve.replay.recalled import Recalled, recalled
 from evolve.replay.recording import Recording, open_recording
 from evolve.replay.stage import Stage
+from evolve.replay.turns import RecordedTurns
 from evolve.run import SEED_NUMBER, Run
 from evolve.tuning import Family
 from evolve.types import Dropped, Program, ProgramState, Proposal, ProposeContext, Proposer, RunStatus, StopReason
 
+LLM = "llm"
 Asked = tuple[ProposeContext, asyncio.Task[Proposal | Dropped | None]]
 MakeProposers = Callable[[Opening], Sequence[Proposer]]
 """Makes those proposers that can work their proposals out again."""
@@ -166,13 +170,18 @@ class _Replayer:
             self._stage.run.heartbeat()  # Writes the last steps.
             self._stage.close()
             run = Run.open(self._directory, self._task, opening.settings, config=opening.config)
-        self._stage = Stage(run, self._recording, self._judge, self._weighted(opening), self._observer)
+        self._stage = Stage(run, self._recording, self._judge, partial(self._weighted, opening), self._observer)
         self._obeyed = opening.orders
         run.storage.note(step)
         await self._stage.recover()
 
-    def _weighted(self, opening: Opening) -> list[WeightedProposer]:
-        again = {p.name: p for p in self._make_proposers(opening) if p.name not in self._as_recorded}
+    def _weighted(self, opening: Opening, run: Run, turns: RecordedTurns) -> list[WeightedProposer]:
+        everybody: list[Proposer] = [*self._make_proposers(opening)]
+        if LLM in opening.proposers:
+            from evolve.replay.llm import RecordedLlm  # noqa: PLC0415 - reads prompts and models, which few runs have
+
+            everybody.append(RecordedLlm(self._recording, run, turns))
+        again = {p.name: p for p in everybody if p.name not in self._as_recorded}
         return [
             WeightedProposer(again.get(name) or Recalled(name, self._recording), weight)
             for name, weight in opening.proposers.items()
@@ -302,6 +311,9 @@ class _Replayer:
         await stage.tender.tend()
         stage.refuse_unasked(step)
         stage.untended = False
+        if step.kind is StepKind.MIGRATE:
+            recorded, replayed = self._recording.storage.migrations(), stage.run.storage.migrations()
+            expect(None, f"migration {step.other}", _moves(recorded, before + 1), _moves(replayed, before + 1))
         expect(step.program, "a migration", step.kind is StepKind.MIGRATE, stage.run.migration_round > before)
         if step.kind is StepKind.RESET and step.other is not None:
             founder = stage.run.population.archive(step.other).best()
@@ -325,3 +337,7 @@ def _shown(step: Step) -> Shown:
         return Shown.parse(step.text)
     except ValueError:
         raise DifferenceError(f"program {step.program}: what it was shown cannot be read: {step.text!r}") from None
+
+
+def _moves(rounds: Sequence[Migrations], number: int) -> list[MigrationRecord]:
+    return [move for migrations in rounds if migrations.round == number for move in migrations.moves]

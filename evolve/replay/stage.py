@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from evolve.budget import Reservation
 from evolve.database.records import DuelRecord
@@ -33,7 +33,7 @@ class Stage:
         run: Run,
         recording: Recording,
         judge: RecordedJudge,
-        proposers: Sequence[WeightedProposer],
+        make_proposers: Callable[[Run, RecordedTurns], Sequence[WeightedProposer]],
         observer: Observer,
     ) -> None:
         """Without caps: what they let through is in the steps."""
@@ -47,7 +47,7 @@ class Stage:
         self.tender = Tender(run, self.judging, observer)
         self.tuning = Tuning(run, self.judging, observer)
         self.turns = RecordedTurns()
-        self.proposers = Proposers(proposers, run.settings.search.seed, self.turns)
+        self.proposers = Proposers(make_proposers(run, self.turns), run.settings.search.seed, self.turns)
         self.families: dict[int, Family] = {}
         """Unfinished ones, by their structure's number."""
         self.asked: dict[int, tuple[ProposeContext, asyncio.Task[Proposal | Dropped | None]]] = {}

@@ -323,7 +323,7 @@ class TestDifferences:
         ("where", "name"),
         [
             ("evolve.policies.selection.choose_parent", "the parent shown"),
-            ("evolve.policies.islands.choose_migrants", "migra"),
+            ("evolve.policies.islands.choose_migrants", "migration 1 was"),
         ],
     )
     async def test_another_policy_is_noticed(
