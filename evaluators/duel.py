@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from evaluators.arena import Arena
@@ -28,14 +28,13 @@ def run_duel(
     times = {name: PairedTimes() for name in weights}
     interval: Interval | None = None
     outcome: DuelOutcome | None = None
-    rounds, block = 0, FIRST_LOOK
-    while outcome is None and rounds < MOST_ROUNDS:
-        for name in weights:
-            _block(bench, arena, calibrations[name], (challenger, occupant), block, times[name])
-        rounds, block = rounds + block, LOOK_EVERY
+    rounds = 0
+    for rounds in measured_blocks(bench, arena, calibrations, (challenger, occupant), times):
         interval = ratio_interval(combined_log_ratios(times, weights), ALPHA)
         outcome = duel_outcome(interval)
-        if outcome is None and interval is not None and interval.estimate < 1 + DELTA:
+        if outcome is not None or rounds >= MOST_ROUNDS:
+            break
+        if interval is not None and interval.estimate < 1 + DELTA:
             break  # it may be a little faster, but does not look it: the occupant stays, and others get the time
     waited = crowded(times.values())
     if waited is not None:
@@ -44,6 +43,33 @@ def run_duel(
             outcome=DuelOutcome.UNDECIDED, ratio=None, rounds=rounds, message=words, cost=challenger.trail.cost()
         )
     return Duel(outcome=outcome or DuelOutcome.UNDECIDED, ratio=interval, rounds=rounds, cost=challenger.trail.cost())
+
+
+def measured_blocks(
+    bench: Bench,
+    arena: Arena,
+    calibrations: Mapping[str, WorkloadCalibration],
+    pair: tuple[Case, Case],
+    times: Mapping[str, PairedTimes],
+) -> Iterator[int]:
+    """One block of rounds on every workload after another, for as long as whoever asks goes on.
+
+    Args:
+        bench: the task and what its candidates share.
+        arena: where the runners live.
+        calibrations: by workload.
+        pair: challenger and occupant.
+        times: workload -> where its times go.
+
+    Yields:
+        The rounds so far.
+    """
+    rounds, block = 0, FIRST_LOOK
+    while True:
+        for name, series in times.items():
+            _block(bench, arena, calibrations[name], pair, block, series)
+        rounds, block = rounds + block, LOOK_EVERY
+        yield rounds
 
 
 def failed_duel(failure: CandidateFailure, trail: Trail) -> Duel:
