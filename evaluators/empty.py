@@ -5,7 +5,7 @@ from __future__ import annotations
 from evaluators.arena import Arena
 from evaluators.build import Builds
 from evaluators.plan import RoundPlan
-from evaluators.rounds import draw_slots
+from evaluators.rounds import draw_slots, lone_round
 from evaluators.task import Language
 
 ROUNDS = 5
@@ -32,7 +32,7 @@ def empty_call_us(arena: Arena, plan: RoundPlan, builds: Builds, language: Langu
     session = arena.open(program)
     try:
         session.prepare(plan.layout, task.limits.prepare_s)
-        times = [session.round(draw_slots(plan, arena.rng), task.limits.call_s) for _ in range(ROUNDS)]
+        times = [lone_round(session, plan, draw_slots(plan, arena.rng), task.limits.call_s) for _ in range(ROUNDS)]
     finally:
         session.close()
     return min(t.call_us for t in times)
