@@ -16,7 +16,6 @@ import argparse
 import os
 import subprocess
 import sys
-from collections import Counter
 from contextlib import ExitStack
 from itertools import cycle
 from pathlib import Path
@@ -27,13 +26,18 @@ from benchmarks.noise.trials import Trial, Trials, load, save
 from benchmarks.record import context
 from evaluators.judge import open_judge
 from evaluators.kernel import KernelJudge
+from evaluators.plan import MOST_TURNS
 from evaluators.priority import raise_priority
 from evaluators.task_loading import load_task
 
 TASKS = Path(__file__).with_name("noise") / "tasks"
 RESULT = Path(__file__).with_name("results") / "noise_2026-11-30.json"
-PERCENTS = (0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 2.0, 0.0, 0.0, 5.0)
-"""What one turn after another records: mostly copies, which is where being wrong would show."""
+PLAN = tuple(
+    (percent, turns)
+    for percent in (0.0, 0.0, 1.0, 0.0, 0.0, 2.0, 0.0, 0.0, 5.0)
+    for turns in ((MOST_TURNS, 1) if percent in (0.0, 2.0) else (MOST_TURNS,))
+)
+"""Percent and turns of one duel after another: mostly copies, which is where being wrong would show."""
 CONDITIONS = ("quiet", "loaded", "ordinary")
 
 
@@ -46,16 +50,15 @@ def record(task: str, condition: str, deadline: float, path: Path) -> None:
         priority = "ordinary" if condition == "ordinary" else raise_priority()
         judge, _ = stack.enter_context(open_judge(load_task(folder), sandbox="full", lanes=1, priority=priority))
         assert isinstance(judge, KernelJudge)
-        judge.calibrate()
         trials, known = Trials(judge, folder, condition), load(path)
         longest = 0.0
-        done = Counter(t.cell.percent for t in known if (t.cell.task, t.cell.condition) == (task, condition))
-        plan = cycle(PERCENTS)
-        for _ in range(sum(done.values())):
+        done = sum((t.cell.task, t.cell.condition) == (task, condition) for t in known)
+        plan = cycle(PLAN)
+        for _ in range(done):
             next(plan)
         while monotonic() + longest < deadline:
             started = monotonic()
-            known.append(trials.run(next(plan)))
+            known.append(trials.run(*next(plan)))
             longest = max(longest, monotonic() - started)
             tell(known[-1])
             save(path, {**context(), "priority": priority}, known)
@@ -66,7 +69,7 @@ def tell(trial: Trial) -> None:
     middle = sorted(trial.log_ratios)[len(trial.log_ratios) // 2]
     cell = trial.cell
     print(
-        f"{cell.task:9} {cell.condition:9} {cell.percent:3g} %  {1e2 * middle:+6.2f} %  {trial.call_us:7.1f} us  "
+        f"{cell.task:9} {cell.condition:9} {cell.turns:3} {cell.percent:3g} %  {1e2 * middle:+6.2f} %  {trial.call_us:7.1f} us  "
         f"waited {trial.waited:4.2f}  {trial.seconds:4.1f} s",
         flush=True,
     )

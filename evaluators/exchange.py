@@ -69,6 +69,8 @@ class Exchange:
     library: Path
     spins: bool
     """Whether judge and runner have a core each that nobody takes away."""
+    owner: object = None
+    """Held, so that the library's file stays."""
 
     @property
     def runner_spin_ns(self) -> int:

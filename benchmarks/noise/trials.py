@@ -10,7 +10,10 @@ from pathlib import Path
 from statistics import median
 from time import monotonic
 
+from evaluators import plan
+from evaluators.calibration import WorkloadCalibration
 from evaluators.kernel import KernelJudge
+from evaluators.plan import MOST_TURNS
 from evaluators.rounds import PairedTimes
 
 ROUNDS = 30
@@ -28,6 +31,8 @@ class Cell:
     task: str
     condition: str
     """``quiet``; ``loaded``; ``ordinary``: loaded, and without real-time priority."""
+    turns: int
+    """The most turns of a round; 1: all calls of the one, then all of the other."""
     percent: float
     """By how much the occupant is slower; 0: it is a copy of the challenger."""
 
@@ -61,18 +66,25 @@ class Trials:
 
     def __init__(self, judge: KernelJudge, folder: Path, condition: str) -> None:
         self._judge = judge
+        self._calibrations = {turns: self._calibrated(turns) for turns in (1, MOST_TURNS)}
         self._folder = folder
         self._condition = condition
         self._pad_us: float | None = None
 
-    def run(self, percent: float) -> Trial:
+    def _calibrated(self, turns: int) -> dict[str, WorkloadCalibration]:
+        plan.MOST_TURNS = turns
+        self._judge.calibrate()
+        return dict(self._judge.calibrations)
+
+    def run(self, percent: float, turns: int) -> Trial:
         """One duel of :data:`ROUNDS` rounds."""
+        self._judge.calibrations.update(self._calibrations[turns])
         occupant = source_of(self._folder, pad=self._pad(percent), mark="occupant")
         started = monotonic()
         times = self._paired(source_of(self._folder, mark="challenger"), occupant, ROUNDS)
         seconds = monotonic() - started
         return Trial(
-            Cell(self._folder.name, self._condition, percent),
+            Cell(self._folder.name, self._condition, turns, percent),
             tuple(times.log_ratios()[:ROUNDS]),
             median(times.ours),
             median(times.waited),
@@ -109,7 +121,9 @@ def save(path: Path, context: dict[str, object], trials: Sequence[Trial]) -> Non
         cells.setdefault(trial.cell, []).append(row)
     lines = [
         json.dumps({**asdict(cell), "duels": rows}, separators=(",", ":"))
-        for cell, rows in sorted(cells.items(), key=lambda item: (item[0].condition, item[0].task, item[0].percent))
+        for cell, rows in sorted(
+            cells.items(), key=lambda item: (item[0].condition, item[0].task, item[0].turns, item[0].percent)
+        )
     ]
     head = json.dumps({"benchmark": "noise_study", "context": context, "step": STEP, "rounds": ROUNDS})
     text = f'{head[:-1]}, "cells": [\n' + ",\n".join(lines) + "\n]}\n"
@@ -128,6 +142,6 @@ def _read(content: dict[str, object]) -> Iterator[Trial]:
     assert isinstance(cells, list)
     assert isinstance(step, float)
     for entry in cells:
-        cell = Cell(entry["task"], entry["condition"], entry["percent"])
+        cell = Cell(entry["task"], entry["condition"], entry["turns"], entry["percent"])
         for row in entry["duels"]:
             yield Trial(cell, tuple(value * step for value in row["r"]), row["us"], row["waited"], row["s"])

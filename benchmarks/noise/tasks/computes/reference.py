@@ -1,10 +1,10 @@
-"""``x -> (1.05 - 0.25 x^2) x / 2 + start / 2``, a contraction, 48 times."""
+"""``x -> (1.05 - 0.25 x^2) x / 2 + start / 2``, a contraction, 192 times."""
 
 import numpy as np
 
 FAMILIES = ("normal",)
 ROW_AXIS = "N"
-STEPS = 48
+STEPS = 192
 
 
 def generate(axes, family, rng):
