@@ -69,8 +69,8 @@ def tell(trial: Trial) -> None:
     middle = sorted(trial.log_ratios)[len(trial.log_ratios) // 2]
     cell = trial.cell
     print(
-        f"{cell.task:9} {cell.condition:9} {cell.turns:3} {cell.percent:3g} %  {1e2 * middle:+6.2f} %  {trial.call_us:7.1f} us  "
-        f"waited {trial.waited:4.2f}  {trial.seconds:4.1f} s",
+        f"{cell.task:9} {cell.condition:9} {cell.turns:3} {cell.percent:3g} %  {1e2 * middle:+6.2f} %  "
+        f"{trial.call_us:7.1f} us  waited {trial.waited:4.2f}  {trial.seconds:4.1f} s",
         flush=True,
     )
 
