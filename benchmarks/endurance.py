@@ -13,17 +13,20 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import itertools
 import os
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from itertools import cycle
+from math import inf
 from pathlib import Path
 
 from benchmarks.record import write_record
+from evaluators.build import KEPT_BUILDS
 from evaluators.client import JudgeSettings, ProcessJudge, start_judge
 from evaluators.task import Language
 from tests.exploits.corpus import corpus
@@ -39,8 +42,9 @@ WARM = 2
 """Marks before which memory may grow: caches fill, allocators settle."""
 GROWTH_MIB = 8.0
 """What memory may grow by afterwards: an allocator's whim, not a leak of as many candidates."""
-SLOWER = 0.05
-"""By how much the last candidates may be slower than the first, where the machine is idle."""
+
+KEPT_FOLDER = "artifacts"
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 Program = tuple[str, Language]
 
@@ -53,6 +57,8 @@ class Counts:
     threads: int
     descriptors: int
     files: int
+    """Beside the builds that are kept."""
+    kept_builds: int
     shared_memory: int
     """Names in ``/dev/shm`` and System V segments."""
     mapped_memory: int
@@ -60,6 +66,8 @@ class Counts:
     cgroups: int
     judge_mib: float
     zygote_mib: float
+    cpu_s: float
+    """Processor time of judge and zygote and of all their children that have ended."""
 
 
 def honest(number: int) -> Program:
@@ -94,12 +102,14 @@ def count(judge_pid: int, scratch: Path) -> Counts:
         processes=len(family),
         threads=sum(len(os.listdir(f"/proc/{pid}/task")) for pid in family),
         descriptors=sum(len(os.listdir(f"/proc/{pid}/fd")) for pid in pids),
-        files=sum(len(files) for _, _, files in os.walk(scratch)),
+        files=sum(len(files) for place, _, files in os.walk(scratch) if Path(place).name != KEPT_FOLDER),
+        kept_builds=sum(len(files) for place, _, files in os.walk(scratch) if Path(place).name == KEPT_FOLDER),
         shared_memory=len(os.listdir("/dev/shm")) + len(Path("/proc/sysvipc/shm").read_text().splitlines()) - 1,
         mapped_memory=maps.count("memfd:"),
         cgroups=sum(groups_of(pid) for pid in zygotes),
         judge_mib=resident_mib(judge_pid),
         zygote_mib=sum(map(resident_mib, zygotes)),
+        cpu_s=sum(map(cpu_seconds, pids)),
     )
 
 
@@ -131,6 +141,12 @@ def resident_mib(pid: int) -> float:
     return int(rows["RssAnon"].split()[0]) / 1024
 
 
+def cpu_seconds(pid: int) -> float:
+    """Of a process and of its children that it has waited for."""
+    fields_ = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return sum(map(int, fields_[11:15])) / TICKS_PER_S
+
+
 @dataclass
 class Course:
     """What one judge went through."""
@@ -146,12 +162,17 @@ class Course:
         return {name: last[name] - first[name] for name in first}
 
     def leaks(self) -> list[str]:
-        """The counts that grew."""
-        return [name for name, more in self.growth().items() if more > (GROWTH_MIB if name.endswith("_mib") else 0)]
+        """The counts that grew beyond what they may."""
+        room = {"judge_mib": GROWTH_MIB, "zygote_mib": GROWTH_MIB, "cpu_s": inf, "kept_builds": KEPT_BUILDS}
+        return [name for name, more in self.growth().items() if more > room.get(name, 0)]
 
-    def slower(self) -> float:
+    def slower(self, seconds: Sequence[float]) -> float:
         """By how much the last three tenths took longer than the first three; the very first warms up."""
-        return sum(self.seconds[-3:]) / sum(self.seconds[1:4]) - 1
+        return sum(seconds[-3:]) / sum(seconds[1:4]) - 1
+
+    def cpu_seconds(self) -> list[float]:
+        """Processor time of each tenth: what else runs on the machine does not count."""
+        return [after.cpu_s - before.cpu_s for before, after in itertools.pairwise(self.counts)]
 
     def record(self) -> dict[str, object]:
         """For the result's file."""
@@ -159,7 +180,9 @@ class Course:
         return {
             "statuses": dict(sorted(self.statuses.items())),
             "seconds_by_tenth": [round(s, 2) for s in self.seconds],
-            "last_against_first": f"{100 * self.slower():+.1f} %",
+            "cpu_s_by_tenth": [round(s, 2) for s in self.cpu_seconds()],
+            "last_against_first": f"{100 * self.slower(self.seconds):+.1f} %",
+            "last_against_first_cpu": f"{100 * self.slower(self.cpu_seconds()):+.1f} %",
             "counts": series,
             "growth": {name: round(more, 1) for name, more in self.growth().items()},
         }
@@ -170,10 +193,9 @@ async def settled(judge_pid: int, scratch: Path) -> Counts:
     counts = count(judge_pid, scratch)
     for _ in range(20):
         await asyncio.sleep(0.05)
-        again = count(judge_pid, scratch)
-        if again == counts:
+        before, counts = counts, count(judge_pid, scratch)
+        if (before.processes, before.threads) == (counts.processes, counts.threads):
             break
-        counts = again
     return counts
 
 

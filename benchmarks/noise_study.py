@@ -22,6 +22,7 @@ from pathlib import Path
 from time import monotonic
 
 from benchmarks.noise.load import loaded
+from benchmarks.noise.tables import tables
 from benchmarks.noise.trials import Trial, Trials, load, save
 from benchmarks.record import context
 from evaluators.judge import open_judge
@@ -38,6 +39,7 @@ PLAN = tuple(
     for turns in ((MOST_TURNS, 1) if percent in (0.0, 2.0) else (MOST_TURNS,))
 )
 """Percent and turns of one duel after another: mostly copies, which is where being wrong would show."""
+FIGURES = Path(__file__).parents[1] / "docs" / "timing"
 CONDITIONS = ("quiet", "loaded", "ordinary")
 
 
@@ -64,6 +66,18 @@ def record(task: str, condition: str, deadline: float, path: Path) -> None:
             save(path, {**context(), "priority": priority}, known)
 
 
+def report(path: Path, folder: Path) -> None:
+    """Print the tables and draw the figures."""
+    cells: dict[tuple[str, str, int, float], list[Trial]] = {}
+    for trial in load(path):
+        cell = trial.cell
+        cells.setdefault((cell.task, cell.condition, cell.turns, cell.percent), []).append(trial)
+    print("\n".join(tables(cells)))
+    from benchmarks.noise.plots import draw  # noqa: PLC0415 - needs matplotlib, which recording does not
+
+    draw(cells, folder)
+
+
 def tell(trial: Trial) -> None:
     """One line a duel."""
     middle = sorted(trial.log_ratios)[len(trial.log_ratios) // 2]
@@ -83,7 +97,13 @@ def main() -> None:
     recording.add_argument("--minutes", type=float, default=4.0)
     recording.add_argument("--task", action="append", choices=sorted(p.name for p in TASKS.iterdir()))
     recording.add_argument("-o", "--output", type=Path, default=RESULT)
+    reporting = commands.add_parser("report")
+    reporting.add_argument("-i", "--input", type=Path, default=RESULT)
+    reporting.add_argument("--figures", type=Path, default=FIGURES)
     arguments = parser.parse_args()
+    if arguments.command == "report":
+        report(arguments.input, arguments.figures)
+        return
     tasks = arguments.task or sorted(p.name for p in TASKS.iterdir())
     if len(tasks) == 1:
         record(tasks[0], arguments.condition, monotonic() + 60 * arguments.minutes, arguments.output)

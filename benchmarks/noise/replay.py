@@ -14,7 +14,7 @@ from evaluators.evaluation import DuelOutcome, Interval
 from evaluators.scoring import ALPHA, DELTA, duel_outcome
 
 FIRST_BOOTSTRAP = 5
-SYNTHETIC = 400
+SYNTHETIC = 300
 """Duels made from recorded rounds, where a share is asked for."""
 
 
@@ -106,9 +106,9 @@ def wins(name: str, source: Source, gain: float, seed: int = 0) -> float:
 
 
 def smallest_gain(name: str, source: Source, share: float = 0.95) -> float:
-    """The smallest gain that wins so often, to within a twentieth of itself."""
+    """The smallest gain that wins so often, to within a tenth of itself."""
     low, high = 1e-3, 1.0
-    while high / low > 1.05:
+    while high / low > 1.1:
         middle = (low * high) ** 0.5
         low, high = (low, middle) if wins(name, source, middle) >= share else (middle, high)
     return high

@@ -34,7 +34,7 @@ TUNED_FOR = 20
 """Rounds at which the mixture is narrowest."""
 RATES = np.geomspace(3.0, 3e3, 7)
 """Of the coin bets: from what finds 10 % in noise of 20 % to what finds 0.1 % in noise of 0.1 %."""
-PRECISION = 1e-5
+PRECISION = 2e-4
 Array = npt.NDArray[np.float64]
 
 

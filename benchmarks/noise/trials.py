@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from math import expm1
 from pathlib import Path
 from statistics import median
 from time import monotonic
@@ -69,7 +70,7 @@ class Trials:
         self._calibrations = {turns: self._calibrated(turns) for turns in (1, MOST_TURNS)}
         self._folder = folder
         self._condition = condition
-        self._pad_us: float | None = None
+        self._turns_a_call: float | None = None
 
     def _calibrated(self, turns: int) -> dict[str, WorkloadCalibration]:
         plan.MOST_TURNS = turns
@@ -96,16 +97,15 @@ class Trials:
         return times
 
     def _pad(self, percent: float) -> int:
-        """Turns of padding that make a call so much longer. What a turn takes is measured once."""
+        """Turns of the padding loop that make a call so much longer; measured once is how many a call is long."""
         if not percent:
             return 0
-        if self._pad_us is None:
+        if self._turns_a_call is None:
             call_us = median(self._paired(source_of(self._folder), source_of(self._folder, mark="b"), 10).ours)
             turns = round(call_us * PROBE_PERCENT / 100 / PROBE_PAD_NS * 1000)
             ratio = median(self._paired(source_of(self._folder), source_of(self._folder, pad=turns), 10).log_ratios())
-            # in calls' lengths, so that the unit does not matter: ratio turns make the call exp(ratio) as long
-            self._pad_us = turns / max(ratio, 1e-3)
-        return round(self._pad_us * percent / 100)
+            self._turns_a_call = turns / max(expm1(ratio), 1e-3)
+        return round(self._turns_a_call * percent / 100)
 
 
 def save(path: Path, context: dict[str, object], trials: Sequence[Trial]) -> None:
