@@ -42,14 +42,9 @@ from evaluators.wire import Message, pack, read
 from evaluators.zygote.client import Zygote
 
 _PR_SET_PDEATHSIG = 1
-PRELOAD = (
-    "numpy",
-    "evaluators.runner",
-    "evaluators.builder",
-    "evaluators.builders.cpp",
-    "evaluators.programs.cpp",
-    "evaluators.programs.python",
-)
+_PYTHON = ("numpy", "evaluators.runner", "evaluators.programs.python")
+_CPP = ("evaluators.builder", "evaluators.builders.cpp", "evaluators.programs.cpp")
+PRELOAD = (*_PYTHON, *_CPP)
 ERROR_KINDS: dict[str, type[Exception]] = {
     "task": TaskError,
     "sandbox": SandboxError,
@@ -127,8 +122,16 @@ def _is_timed_here(task: Task) -> bool:
 
 
 def preload_for(task: Task) -> tuple[str, ...]:
-    """What the zygote imports for a task: what every runner needs, and what many candidates of this task will."""
-    return (*PRELOAD, "numpy.random", "numpy.linalg") if "numpy" in task.python_packages else PRELOAD
+    """What the zygote imports for a task: what every runner needs, and what many candidates of this task will.
+
+    No more: a child pays for each page that runs differently from its parent's, and modules that are imported may ask
+    to be run after every fork.
+    """
+    # Timed tasks have programs of our own in C++ whatever their language: the empty one, and those of the ceilings.
+    cpp = _CPP if task.evaluator == "kernel" or "cpp" in task.languages else ()
+    numpy = ("numpy.random", "numpy.linalg") if "numpy" in task.python_packages else ()
+    threads = ("evaluators.blas",) if task.threads > 1 else ()
+    return (*_PYTHON, *cpp, *numpy, *threads)
 
 
 def _kernel_judge(

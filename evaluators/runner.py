@@ -15,7 +15,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from evaluators.answering import Answering
-from evaluators.blas import set_threads
 from evaluators.channel import (
     ADMISSION_CODES,
     MAX_BODY,
@@ -119,5 +118,7 @@ def _populate(mapping: mmap.mmap, advice: int, size: int) -> None:
 def main(payload: dict[str, Any], fds: dict[str, int]) -> None:
     """Entry of a runner's process, called once the sandbox is closed."""
     if payload["threads"] > 1:
+        from evaluators.blas import set_threads  # noqa: PLC0415  (loaded by the zygote for tasks of several threads)
+
         set_threads(payload["threads"])
     Runner(payload, fds).serve()

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from evaluators.evaluation import Cost, Evaluation
 from evolve.budget import Budget, Charge, Reservation
-from evolve.database.records import DuelRecord, LedgerEntry, ModelCall
+from evolve.database.model_records import ModelReply, ModelRequest
+from evolve.database.records import DuelRecord, LedgerEntry
 from evolve.database.storage import Storage
 from evolve.types import Program, ProgramState
 
@@ -60,12 +61,15 @@ class Booking:
         self._storage.add_ledger(entry)
         self._settle(reservation, entry.charge)
 
-    def model_call(self, call: ModelCall) -> int:
-        """Store a model call and its cost; returns its id."""
-        charge = Charge(dollars=call.dollars, tokens=call.tokens_in + call.tokens_out)
-        number = self._storage.add_model_call(call, LedgerEntry("model", charge, call.program, wall_s=call.wall_s))
-        self._budget.book(charge)
-        return number
+    def model_asked(self, request: ModelRequest) -> int:
+        """Store a request to a model that is about to leave; returns its call's id."""
+        return self._storage.begin_model_call(request)
+
+    def model_ended(self, call: int, program: int, reply: ModelReply) -> Charge:
+        """Store how a request to a model ended, with its cost; returns the cost, for whoever holds its reservation."""
+        charge = Charge(dollars=reply.dollars or 0.0, tokens=reply.tokens)
+        self._storage.finish_model_call(call, reply, LedgerEntry("model", charge, program, wall_s=reply.wall_s))
+        return charge
 
     def _settle(self, reservation: Reservation | None, charge: Charge) -> None:
         if reservation is not None:

@@ -5,19 +5,20 @@ Keys of models are read from the environment by whoever needs them; none is ever
 
 from __future__ import annotations
 
-import difflib
-import json
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Self
 from urllib.parse import urlsplit, urlunsplit
 
-from pydantic import BaseModel, Field, FiniteFloat, ValidationError, model_validator
+from pydantic import Field, FiniteFloat, ValidationError, model_validator
 
 from evaluators.client import SandboxMode
 from evaluators.errors import UsageError
 from evaluators.evaluation import Frozen
+from evolve.config_document import Document, short, to_toml
+from evolve.llm.settings import LlmSettings
+from evolve.prompts.settings import PromptSettings
 from evolve.proposers.tuner import TunerSettings
 from evolve.settings import Caps, RunSettings, SearchSettings
 
@@ -45,10 +46,15 @@ class ProposerWeights(Frozen):
 
     tuner: Weight = 1.0
     """Searches the tunable values of programs; needs no language model."""
+    llm: Weight | None = None
+    """Asks the models of ``[llm]``; unset: 1 where any is named."""
+    agent: Weight = 0.0
+    """Above 0: the run waits for agents outside (evolve ask, evolve tell) when nobody else has anything to propose.
+    They may take part in any run at any time, so this is no share."""
 
     @model_validator(mode="after")
     def _somebody(self) -> Self:
-        if not any(self.model_dump().values()):
+        if not any(value or value is None for value in self.model_dump().values()):
             raise ValueError("at least one must be above 0")
         return self
 
@@ -70,6 +76,24 @@ class Config(Frozen):
     """Who proposes."""
     tuner: TunerSettings = TunerSettings()
     """The tuner's own settings."""
+    llm: LlmSettings = LlmSettings()
+    """Language models: which, where, at what price."""
+    prompts: PromptSettings = PromptSettings()
+    """What they are told."""
+
+    @model_validator(mode="after")
+    def _somebody(self) -> Self:
+        if self.proposers.llm and not self.llm.models:
+            raise ValueError("proposers.llm is above 0 and llm.models names none: add [[llm.models]] with a name")
+        if not any(self.shares.values()):
+            raise ValueError("proposers: at least one must be above 0")
+        return self
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """Each proposer's share of the proposals."""
+        llm = self.proposers.llm
+        return {**self.proposers.model_dump(), "llm": float(bool(self.llm.models)) if llm is None else llm}
 
     @property
     def run_settings(self) -> RunSettings:
@@ -88,16 +112,12 @@ def load_config(path: Path | None = None, assignments: Sequence[str] = (), base:
     Raises:
         UsageError: The file is missing or no TOML, a key is unknown, or a value is not allowed.
     """
-    document: dict[str, Any] = base.model_dump(mode="json", exclude_defaults=True) if base else {}
-    origins: dict[str, str] = {}
+    document = Document(Config, base.model_dump(mode="json", exclude_defaults=True) if base else {})
     if path is not None:
-        _merge(document, _read(path), str(path), origins)
+        document.lay_over(_read(path), str(path))
     for assignment in assignments:
-        _merge(document, _parse_assignment(assignment), "--set", origins)
-    try:
-        return Config.model_validate(document, strict=True)
-    except ValidationError as error:
-        raise UsageError(_explain(error, origins)) from None
+        document.lay_over(_parse_assignment(assignment), "--set")
+    return _validated(document)
 
 
 def parse_config(text: str) -> Config:
@@ -106,13 +126,9 @@ def parse_config(text: str) -> Config:
     Raises:
         UsageError: It was written by a version with other keys; the line names the key.
     """
-    document: dict[str, Any] = {}
-    origins: dict[str, str] = {}
-    _merge(document, tomllib.loads(text), "the run's stored configuration", origins)
-    try:
-        return Config.model_validate(document, strict=True)
-    except ValidationError as error:
-        raise UsageError(_explain(error, origins)) from None
+    document = Document(Config)
+    document.lay_over(tomllib.loads(text), "the run's stored configuration")
+    return _validated(document)
 
 
 def dump_config(config: Config) -> str:
@@ -120,11 +136,14 @@ def dump_config(config: Config) -> str:
     document = config.model_dump(mode="json", exclude_none=True)
     if config.store.database:
         document["store"]["database"] = _without_password(config.store.database)
-    lines = [_line(key, value) for key, value in document.items() if not isinstance(value, dict)]
-    for section, values in document.items():
-        if isinstance(values, dict):
-            lines += ["", f"[{section}]", *(_line(key, value) for key, value in values.items())]
-    return "\n".join(lines) + "\n"
+    return to_toml(document)
+
+
+def _validated(document: Document) -> Config:
+    try:
+        return Config.model_validate(document.strict_values(), strict=True)
+    except ValidationError as error:
+        raise UsageError(document.explain(error)) from None
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -141,7 +160,7 @@ def _read(path: Path) -> dict[str, Any]:
 def _parse_assignment(assignment: str) -> dict[str, Any]:
     key, equals, text = assignment.partition("=")
     if not equals or not all(key.strip().split(".")):
-        raise UsageError(f"--set {_short(assignment)}: write key=value, for instance --set caps.seconds=60")
+        raise UsageError(f"--set {short(assignment)}: write key=value, for instance --set caps.seconds=60")
     try:
         value = tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
@@ -149,82 +168,6 @@ def _parse_assignment(assignment: str) -> dict[str, Any]:
     for part in reversed(key.strip().split(".")):
         value = {part: value}
     return dict(value)
-
-
-def _merge(document: dict[str, Any], addition: Mapping[str, Any], origin: str, origins: dict[str, str]) -> None:
-    """Lay ``addition`` over ``document``, refusing keys that no field has, and note where each key came from."""
-    _merge_level(document, addition, Config, "", (origin, origins))
-
-
-def _merge_level(
-    document: dict[str, Any],
-    addition: Mapping[str, Any],
-    model: type[BaseModel],
-    prefix: str,
-    noted: tuple[str, dict[str, str]],
-) -> None:
-    origin, origins = noted
-    for key, value in addition.items():
-        dotted = prefix + key
-        if key not in model.model_fields:
-            raise UsageError(f"{origin}: unknown key {dotted!r}{_nearest(dotted)}")
-        section = model.model_fields[key].annotation
-        if isinstance(section, type) and issubclass(section, BaseModel):
-            if not isinstance(value, Mapping):
-                raise UsageError(
-                    f"{origin}: {dotted!r} is a section: set one of its keys, for instance {_first(dotted)}"
-                )
-            _merge_level(document.setdefault(key, {}), value, section, f"{dotted}.", noted)
-        else:
-            document[key] = value
-            origins[dotted] = origin
-
-
-def _nearest(dotted: str) -> str:
-    known = list(known_keys())
-    close = difflib.get_close_matches(dotted, known, n=1, cutoff=0.6)
-    tail = dotted.rpartition(".")[2]
-    close = close or [key for key in known if key.rpartition(".")[2] == tail][:1]
-    return f": did you mean {close[0]!r}?" if close else f"; known keys: {', '.join(known)}"
-
-
-def known_keys(model: type[BaseModel] = Config, prefix: str = "") -> tuple[str, ...]:
-    """Every key that can be set, dotted."""
-    keys: list[str] = []
-    for name, field in model.model_fields.items():
-        section = field.annotation
-        if isinstance(section, type) and issubclass(section, BaseModel):
-            keys += known_keys(section, f"{prefix}{name}.")
-        else:
-            keys.append(prefix + name)
-    return tuple(keys)
-
-
-def _first(section: str) -> str:
-    return next(key for key in known_keys() if key.startswith(f"{section}."))
-
-
-def _explain(error: ValidationError, origins: Mapping[str, str]) -> str:
-    """The first thing wrong, in one line that names where it was said, the key and the value."""
-    first = error.errors(include_url=False)[0]
-    parts = [str(part) for part in first["loc"]]
-    dotted = next(
-        (".".join(parts[:n]) for n in range(len(parts), 0, -1) if ".".join(parts[:n]) in origins), ".".join(parts)
-    )
-    reason = first["msg"].removeprefix("Value error, ").replace("Input should be", "must be").replace("\n", " ")
-    return f"{origins.get(dotted, 'configuration')}: {dotted} = {_short(first['input'])}: {reason}"
-
-
-def _short(value: object) -> str:
-    text = json.dumps(value, default=str)
-    return text if len(text) <= 60 else text[:57] + "..."
-
-
-def _line(key: str, value: object) -> str:
-    # A JSON string, number or boolean is the same in TOML, but for one control character; infinite numbers are refused
-    # before they get here.
-    text = json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-    return f"{key} = {text}"
 
 
 def _without_password(url: str) -> str:

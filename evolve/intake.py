@@ -5,9 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from evaluators.source import source_hash
 from evaluators.task import Language, Task
+from evolve.database.mail import Answer
 from evolve.run_directory import EXTENSIONS
 from evolve.types import AddStatus, Program, ProgramState, Proposal
+
+AGENT = "agent"
+"""The proposer's name under which outside agents and people are on record."""
 
 
 def storable(source: str) -> str:
@@ -21,6 +26,51 @@ def seed_proposal(task: Task) -> Proposal:
     language: Language = next((name for name in task.languages if EXTENSIONS[name] == suffix), task.languages[0])
     source = (task.folder / task.seed_program).read_text(encoding="utf-8")
     return Proposal(source, language, operator="seed", proposer="seed")
+
+
+def answered(answer: Answer) -> Proposal:
+    """What an agent handed in, with where it comes from."""
+    details: dict[str, object] = {"answer": answer.id}
+    if answer.lease is not None:
+        details["lease"] = answer.lease
+    if answer.late_s is not None:
+        details["late_s"] = round(answer.late_s, 1)
+    return Proposal(
+        source=answer.source,
+        language=answer.language,
+        operator=answer.operator,
+        proposer=AGENT,
+        parents=answer.parents,
+        inspirations=answer.inspirations,
+        model=answer.agent,
+        note=answer.note,
+        details=details,
+    )
+
+
+def new_program(
+    number: int, island: int, generation: int, proposal: Proposal, twin: tuple[int, ProgramState] | None
+) -> Program:
+    """What was proposed as a program; ``twin`` is the one with the same source and its state, where there is one."""
+    source = storable(proposal.source)
+    at_once = twin is not None and twin[1] is ProgramState.FINISHED
+    return Program(
+        number=number,
+        source=source,
+        source_hash=source_hash(source),
+        language=proposal.language,
+        operator=proposal.operator,
+        proposer=proposal.proposer,
+        state=ProgramState.FINISHED if at_once else ProgramState.QUEUED,
+        island=island,
+        generation=generation,
+        parents=proposal.parents,
+        inspirations=proposal.inspirations,
+        model=proposal.model,
+        note=proposal.note,
+        details=proposal.details,
+        duplicate_of=twin[0] if twin else None,
+    )
 
 
 def finished_twin(twin: Program, original: Program) -> Program:

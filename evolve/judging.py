@@ -75,6 +75,10 @@ class Judging:
             BudgetRefusedError: a cap broke it off; it stays queued.
             JudgeError: the judge cannot go on, or failed on the seed program.
         """
+        banned = self._run.bans.objection(program.source) if program.number != SEED_NUMBER else None
+        if banned is not None:
+            self._run.budget.settle(reservation)
+            return self._run.booking.judged(program, self._said(program, Status.REJECTED, Stage.LINT, banned), None)
         answer = await self._ask(
             program, reservation, lambda judge: judge.evaluate(program.source, program.language), _failed_evaluation
         )
@@ -119,14 +123,8 @@ class Judging:
 
     def fail_in_duel(self, program: Program, duel: Duel) -> Program:
         """A judged program failed in a duel: that becomes its verdict."""
-        evaluation = Evaluation(
-            status=duel.failure or Status.RUNTIME_ERROR,
-            stage=Stage.ROUNDS,
-            task_hash=self._run.task.hash,
-            source_hash=program.source_hash,
-            message=f"failed in a duel: {duel.message}" if duel.message else "failed in a duel",
-            environment=self._keeper.ready.environment,
-        )
+        message = f"failed in a duel: {duel.message}" if duel.message else "failed in a duel"
+        evaluation = self._said(program, duel.failure or Status.RUNTIME_ERROR, Stage.ROUNDS, message)
         return self._run.booking.confirmed(program, evaluation, None)
 
     def _reserved(self) -> Reservation:
@@ -180,12 +178,16 @@ class Judging:
         return tries + 1
 
     def _given_up(self, program: Program, stage: Stage) -> Evaluation:
+        return self._said(program, Status.RUNTIME_ERROR, stage, f"the judge failed {TRIES} times on it")
+
+    def _said(self, program: Program, status: Status, stage: Stage, message: str) -> Evaluation:
+        """A verdict that the judge was not asked for, or did not put in words itself."""
         return Evaluation(
-            status=Status.RUNTIME_ERROR,
+            status=status,
             stage=stage,
             task_hash=self._run.task.hash,
             source_hash=program.source_hash,
-            message=f"the judge failed {TRIES} times on it",
+            message=message,
             environment=self._keeper.ready.environment,
         )
 

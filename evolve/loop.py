@@ -17,6 +17,7 @@ from typing import Any
 
 from evolve.budget import Reservation
 from evolve.errors import BudgetRefusedError
+from evolve.inbox import Idle, Inbox
 from evolve.judge_keeper import JudgeFactory, JudgeKeeper
 from evolve.judging import Judging
 from evolve.log_file import LogFile
@@ -27,9 +28,12 @@ from evolve.run import Run
 from evolve.tending import Tender
 from evolve.types import AddStatus, Program, ProgramState, Proposal, ProposeContext, RunStatus, StopReason
 
-__all__ = ["JudgeFactory", "Outcome", "WeightedProposer", "search"]
+__all__ = ["DRAINED", "Idle", "JudgeFactory", "Outcome", "WeightedProposer", "search"]
 
 HEARTBEAT_S = 1.0
+
+DRAINED = "all that agents handed in is judged"
+"""How a search without proposers ends."""
 
 Task = asyncio.Task[Any]
 
@@ -52,12 +56,13 @@ async def search(
     *,
     observers: Sequence[Observer] = (),
     stop: asyncio.Event | None = None,
+    idle: Idle | None = None,
 ) -> Outcome:
-    """Search until a cap is met, the proposers are exhausted, or ``stop`` is set.
+    """Search until a cap is met, the proposers are exhausted and no agent is waited for, or ``stop`` is set.
 
     New and resumed runs alike: what a crash left is finished first. On ``stop``, and at the cap on wall-clock time,
     nothing more is launched and what the judge has in hand is abandoned (it stays queued). The judge is closed at the
-    end.
+    end. What agents and people outside send is taken in all the while; ``idle`` says how long they are waited for.
 
     Raises:
         UsageError: the seed program does not pass, or the task's archive names a measure that is not there.
@@ -67,7 +72,8 @@ async def search(
         everybody = Observers((log, *observers))
         keeper = JudgeKeeper(start_judge)
         chosen = Proposers(proposers, run.settings.search.seed)
-        loop = _Search(run, keeper, chosen, everybody, stop or asyncio.Event())
+        inbox = Inbox(run, chosen, everybody, idle or Idle())
+        loop = _Search(run, keeper, chosen, inbox, everybody, stop or asyncio.Event())
         outcome = Outcome(RunStatus.FAILED, None, "it ended without a reason")
         try:
             outcome = await loop.run()
@@ -86,11 +92,18 @@ class _Search:
     """One call of :func:`search`: the tasks in flight and the two short queues between them."""
 
     def __init__(
-        self, run: Run, keeper: JudgeKeeper, proposers: Proposers, observer: Observers, stop: asyncio.Event
+        self,
+        run: Run,
+        keeper: JudgeKeeper,
+        proposers: Proposers,
+        inbox: Inbox,
+        observer: Observers,
+        stop: asyncio.Event,
     ) -> None:
         self._run = run
         self._keeper = keeper
         self._proposers = proposers
+        self._inbox = inbox
         self._observer = observer
         self._stop = stop
         self._judging = Judging(run, keeper, lambda text: observer.on_note("judge", text))
@@ -123,8 +136,9 @@ class _Search:
                 self._collect()
             self._recover()
             while not self._over():
+                self._take_mail()
                 self._launch()
-                if not self._tasks:
+                if not self._tasks and not self._worth_waiting():
                     break
                 await self._wait(stopped)
                 self._collect()
@@ -166,6 +180,20 @@ class _Search:
             else:
                 self._queue(seed)
 
+    def _take_mail(self) -> None:
+        """Obey orders, and make programs of what agents answered."""
+        if self._inbox.read():
+            self._barren = 0
+            self._make_room()
+        programs, refused = self._inbox.take()
+        for program in programs:
+            self._take_in(program)
+        if refused is not None and not self._tasks:
+            self._refused = refused
+
+    def _worth_waiting(self) -> bool:
+        return self._refused is None and self._inbox.worth_waiting()
+
     def _launch(self) -> None:
         """Start everything there is room for: placements first, then evaluations, then proposals."""
         if not self._placing:
@@ -195,7 +223,8 @@ class _Search:
         search = self._run.settings.search
         behind = len(self._waiting) + self._evaluating + len(self._judged) + len(self._held) + self._placing
         return (
-            self._proposing < search.proposals
+            self._proposers.any()
+            and self._proposing < search.proposals
             and behind < search.lanes + search.queue
             and self._barren < search.give_up_after
             and self._refused is None
@@ -206,17 +235,19 @@ class _Search:
         self._tasks[asyncio.create_task(work)] = collect
 
     async def _wait(self, stopped: Task) -> None:
-        """Until a task ends or ``stop`` is set; the heart beats meanwhile."""
-        while True:
+        """Until a task ends, mail comes or ``stop`` is set; the heart beats meanwhile."""
+        if self._tasks:
+            self._inbox.busy()
+        while not self._inbox.news():
             now = time.monotonic()
             if now >= self._beat_at:
                 self._run.heartbeat()
                 self._observer.on_progress(self._progress())
                 self._beat_at = now + HEARTBEAT_S
-            limits = (self._beat_at - now, self._run.budget.remaining_s())
+            limits = (self._beat_at - now, self._run.budget.remaining_s(), self._inbox.until_look_s())
             timeout = min(limit for limit in limits if limit is not None)
             done, _ = await asyncio.wait((*self._tasks, stopped), timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
-            if done or self._run.budget.remaining_s() == 0.0:
+            if done or not self._tasks or self._run.budget.remaining_s() == 0.0:
                 return
 
     def _collect(self) -> None:
@@ -232,8 +263,10 @@ class _Search:
             self._barren += 1
         else:
             self._barren = 0
-        if program is None:
-            return
+        if program is not None:
+            self._take_in(program)
+
+    def _take_in(self, program: Program) -> None:
         if program.state is ProgramState.FINISHED:
             self._announce([program])
         elif program.duplicate_of is None:
@@ -304,5 +337,8 @@ class _Search:
     def _outcome(self) -> Outcome:
         if self._stop.is_set():
             return Outcome(RunStatus.INTERRUPTED, None, "interrupted")
-        reason = self._run.stop_reason(self._proposers.worst) or self._refused or StopReason.EXHAUSTED
+        reason = self._run.stop_reason(self._proposers.worst) or self._refused
+        if reason is None and not self._proposers.any():
+            return Outcome(RunStatus.INTERRUPTED, None, DRAINED)
+        reason = reason or StopReason.EXHAUSTED
         return Outcome(RunStatus.FINISHED, reason, reason.value)

@@ -4,18 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Protocol, Self
 
 from evaluators.task import Task
 from evolve.archive import Archive, Elite, Grid
-from evolve.database.records import GLOBAL, CellRecord, IslandRecord
-from evolve.database.storage import Storage
+from evolve.bans import Bans
+from evolve.database.records import GLOBAL, CellRecord, IslandRecord, RunRecord
+from evolve.database.steering import Steering
 from evolve.island import Island
 from evolve.policies.islands import island_of
 from evolve.policies.selection import choose_inspirations, choose_parent
 from evolve.settings import SearchSettings
 from evolve.streams import Stream, stream
 from evolve.types import AddStatus, Program
+
+
+class PopulationReader(Protocol):
+    """What of a storage populations are rebuilt from."""
+
+    def run(self) -> RunRecord:
+        """See :class:`~evolve.database.storage.Storage`."""
+        ...
+
+    def islands(self) -> list[IslandRecord]:
+        """See :class:`~evolve.database.storage.Storage`."""
+        ...
+
+    def cells(self) -> list[CellRecord]:
+        """See :class:`~evolve.database.storage.Storage`."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -38,9 +55,13 @@ class Population:
         """The best ever of each cell; no reset touches it."""
         self.best: Elite | None = None
         """The confirmed best."""
+        self.paused: frozenset[int] = frozenset()
+        """Islands on which nothing new is proposed."""
+        self.shunned: frozenset[int] = frozenset()
+        """Elites that proposers are not shown: what they do was banned after they were placed."""
 
     @classmethod
-    def stored(cls, task: Task, storage: Storage, program: Callable[[int], Program]) -> Self:
+    def stored(cls, task: Task, storage: PopulationReader, program: Callable[[int], Program]) -> Self:
         """The populations as the database has them; costs one read for each elite."""
         population = cls(task, storage.islands())
         for record in storage.cells():
@@ -62,14 +83,34 @@ class Population:
         cell = self.grid.cell(verdict.measures)
         return None if cell is None else Elite.of(program, cell)
 
-    def choose(self, number: int, search: SearchSettings) -> Choice:
+    def choose(self, number: int, search: SearchSettings, purpose: Stream = Stream.SELECT) -> Choice:
         """Island, parent and inspirations for program ``number``: from its own island, inspirations from everywhere."""
-        island = self.islands[island_of(number, len(self.islands))]
-        rng = stream(search.seed, Stream.SELECT, number)
-        ranked = island.archive.ranked()
+        island = self.next_island(number)
+        rng = stream(search.seed, purpose, number)
+        everywhere = self.everywhere.ranked()
+        own = island.archive.ranked()
+        ranked = self._shown(own) or self._shown(everywhere) or own
         parent = choose_parent(ranked, search.explore, rng)
-        others = (*ranked, *self.everywhere.ranked())
+        others = (*ranked, *self._shown(everywhere))
         return Choice(island.number, parent, choose_inspirations(parent, others, search.inspirations, rng))
+
+    def next_island(self, number: int) -> Island:
+        """The island that program ``number`` is to be on: round robin over those that are not paused."""
+        active = [island for island in self.islands if island.number not in self.paused] or self.islands
+        return active[island_of(number, len(active))]
+
+    def _shown(self, ranked: Sequence[Elite]) -> Sequence[Elite]:
+        return [elite for elite in ranked if elite.number not in self.shunned] if self.shunned else ranked
+
+    def elites(self) -> frozenset[int]:
+        """The numbers of all elites."""
+        archives = (self.everywhere, *(island.archive for island in self.islands))
+        return frozenset(elite.number for archive in archives for elite in archive.ranked())
+
+    def obey(self, steering: Steering, program: Callable[[int], Program]) -> None:
+        """Pause islands, and show nobody the elites that are banned."""
+        self.paused = steering.paused
+        self.shunned = Bans(steering.bans).among(self.elites(), program)
 
     def outlook(self, records: Sequence[CellRecord]) -> AddStatus:
         """What taking these cells would do: to the first of them, which is on the program's own island."""

@@ -15,7 +15,7 @@ from evolve.types import Program, ProgramState, Proposal, ProposeContext, Propos
 
 @dataclass(frozen=True)
 class WeightedProposer:
-    """A proposer and its share of the proposals."""
+    """A proposer and its share of the proposals; 0 leaves it out until a person gives it a share."""
 
     proposer: Proposer
     weight: float = 1.0
@@ -25,7 +25,7 @@ class WeightedProposer:
 class Priced(Protocol):
     """A proposer that spends money or tokens itself: it says in advance how much one proposal may cost at worst.
 
-    What it did spend it books with :meth:`evolve.run.Run.record_model_call`.
+    What it did spend it books itself.
     """
 
     def worst_case(self) -> Charge:
@@ -37,27 +37,41 @@ class Proposers:
     """Asks one proposer, drawn by weight; the others in drawn order where it has nothing to offer."""
 
     def __init__(self, weighted: Sequence[WeightedProposer], seed: int) -> None:
-        """Draw with the run's ``seed``.
+        """Draw with the run's ``seed``. There may be none: then agents outside are all a run has.
 
         Raises:
-            UsageError: there is none, two have one name, or a weight is not positive.
+            UsageError: two have one name, or a weight is negative or infinite.
         """
         names = [w.proposer.name for w in weighted]
-        if not names:
-            raise UsageError("proposers: name at least one")
         if len(set(names)) != len(names):
             raise UsageError(f"proposers: names must differ, got {', '.join(names)}")
         for w in weighted:
-            if not 0 < w.weight < float("inf"):
-                raise UsageError(f"proposers: weight of {w.proposer.name} must be positive and finite, got {w.weight}")
-        self._weighted = tuple(weighted)
+            if not 0 <= w.weight < float("inf"):
+                raise UsageError(
+                    f"proposers: weight of {w.proposer.name} must not be negative and be finite, got {w.weight}"
+                )
         self._by_name = {w.proposer.name: w.proposer for w in weighted}
+        self._weights = {w.proposer.name: w.weight for w in weighted}
         self._seed = seed
-        charges = [p.worst_case() for p in self._by_name.values() if isinstance(p, Priced)]
-        self.worst = Charge(
+
+    @property
+    def worst(self) -> Charge:
+        """The most that one :meth:`propose` can cost: every proposer might be asked in turn."""
+        charges = [p.worst_case() for p in self._active() if isinstance(p, Priced)]
+        return Charge(
             dollars=sum(charge.dollars for charge in charges), tokens=sum(charge.tokens for charge in charges)
         )
-        """The most that one :meth:`propose` can cost: every proposer might be asked in turn."""
+
+    def any(self) -> bool:
+        """Whether there is anybody to ask."""
+        return bool(self._active())
+
+    def set_weight(self, name: str, weight: float) -> bool:
+        """Change a proposer's share from the next proposal on; ``False`` where it takes no part in this process."""
+        if name not in self._weights:
+            return False
+        self._weights[name] = weight
+        return True
 
     async def propose(self, context: ProposeContext) -> Proposal | None:
         """The first proposal there is; ``None`` where no proposer has any for this parent."""
@@ -79,11 +93,15 @@ class Proposers:
             for program in storage.programs(state=ProgramState.FINISHED, proposer=name):
                 self.tell(program)
 
+    def _active(self) -> list[Proposer]:
+        return [proposer for name, proposer in self._by_name.items() if self._weights[name] > 0]
+
     def _order(self, number: int) -> Sequence[Proposer]:
         """Proposers in random order, heavier ones more likely first (Efraimidis and Spirakis, 2006)."""
-        if len(self._weighted) == 1:
-            return (self._weighted[0].proposer,)
+        active = self._active()
+        if len(active) <= 1:
+            return active
         rng = stream(self._seed, Stream.PROPOSER, number)
-        keys = [float(rng.exponential()) / w.weight for w in self._weighted]
-        ranked = sorted(zip(keys, self._weighted, strict=True), key=lambda pair: pair[0])
-        return [w.proposer for _, w in ranked]
+        keys = [float(rng.exponential()) / self._weights[proposer.name] for proposer in active]
+        ranked = sorted(zip(keys, active, strict=True), key=lambda pair: pair[0])
+        return [proposer for _, proposer in ranked]

@@ -13,21 +13,23 @@ from evaluators.evaluation import Status
 from evaluators.source import source_hash
 from evaluators.task import Task
 from evolve.archive import Elite
+from evolve.bans import Bans
 from evolve.booking import Booking
 from evolve.budget import NOTHING, Budget, Charge, Clock, Reservation, Spent
+from evolve.database.mail import Answer
 from evolve.database.records import (
     CellRecord,
     Event,
     Finish,
     MigrationRecord,
     Migrations,
-    ModelCall,
     NewRun,
     Reset,
 )
+from evolve.database.steering import Steering
 from evolve.database.storage import Storage
 from evolve.errors import EvolveError
-from evolve.intake import finished_twin, seed_proposal, storable
+from evolve.intake import answered, finished_twin, new_program, seed_proposal, storable
 from evolve.island import Island
 from evolve.observer import Progress
 from evolve.opening import create_storage, open_storage
@@ -64,8 +66,12 @@ class Run:
         self.settings = settings
         self.contender: Program | None = None
         """The program under confirmation as the new best."""
+        self.bans = Bans()
         self.status = RunStatus.INTERRUPTED
+        self.orders = storage.mail_count().orders
+        """How many orders were given before: the settings and configuration it was opened with hold them."""
         record = storage.run()
+        storage.settle_lost_calls()
         totals = storage.totals()
         self.next_number = totals.next_number
         self.migration_round = record.migration_round
@@ -193,45 +199,44 @@ class Run:
 
     def add_seed(self) -> Program | StopReason:
         """Store the task's seed program, the first of every run, or say which cap forbids it."""
-        refusal = self.budget.refusal(Charge(candidates=1))
+        return self._add(0, seed_proposal(self.task))
+
+    def take(self, answer: Answer) -> Program | StopReason:
+        """Make an agent's answer the next program, or say which cap forbids it; it then goes on waiting."""
+        island = self.population.next_island(self.next_number).number if answer.island is None else answer.island
+        return self._add(island, answered(answer), answer.id)
+
+    def obey(self, steering: Steering) -> None:
+        """Take over what people told the run: bans, paused islands, and the caps as they are stored now."""
+        self.bans = Bans(steering.bans)
+        self.population.obey(steering, self.program)
+        caps = self.storage.run().settings.caps
+        self.settings = self.settings.model_copy(update={"caps": caps})
+        self.budget.caps = caps
+
+    def _add(self, island: int, proposal: Proposal, answer: int | None = None) -> Program | StopReason:
+        refusal = self.budget.reached() or self.budget.refusal(Charge(candidates=1))
         if refusal is not None:
             return refusal
-        program = self._store(SEED_NUMBER, 0, seed_proposal(self.task))
-        self.next_number = SEED_NUMBER + 1
+        program = self._store(self.next_number, island, proposal, answer)
+        self.next_number += 1
         self.budget.book(Charge(candidates=1))
         return program
 
-    def _store(self, number: int, island: int, proposal: Proposal) -> Program:
-        source = storable(proposal.source)
-        key = source_hash(source)
-        twin = self.storage.find(key, proposal.language)
-        at_once = twin is not None and twin[1] is ProgramState.FINISHED
-        program = Program(
-            number=number,
-            source=source,
-            source_hash=key,
-            language=proposal.language,
-            operator=proposal.operator,
-            proposer=proposal.proposer,
-            state=ProgramState.FINISHED if at_once else ProgramState.QUEUED,
-            island=island,
-            generation=1 + max((self.program(n).generation for n in proposal.parents), default=-1),
-            parents=proposal.parents,
-            inspirations=proposal.inspirations,
-            model=proposal.model,
-            note=proposal.note,
-            details=proposal.details,
-            duplicate_of=twin[0] if twin else None,
-        )
+    def _store(self, number: int, island: int, proposal: Proposal, answer: int | None = None) -> Program:
+        twin = self.storage.find(source_hash(storable(proposal.source)), proposal.language)
+        generation = 1 + max((self.program(n).generation for n in proposal.parents), default=-1)
+        program = new_program(number, island, generation, proposal, twin)
         if twin is None:
-            self.storage.add_program(program)
-            return program
-        self.storage.add_program(program, order=self.tally.finished + 1 if at_once else None)
-        if not at_once:
+            self.storage.add_program(program, answer=answer)
+        elif program.state is ProgramState.QUEUED:
+            self.storage.add_program(program, answer=answer)
             self._twins[twin[0]].append(program)
-            return program
-        self.tally.add_duplicates(1)
-        return finished_twin(program, self.program(twin[0]))
+        else:
+            self.storage.add_program(program, order=self.tally.finished + 1, answer=answer)
+            self.tally.add_duplicates(1)
+            return finished_twin(program, self.program(twin[0]))
+        return program
 
     def requeue_twin(self, twin: Program) -> None:
         """After a crash: a stored duplicate goes on waiting for its original."""
@@ -304,10 +309,6 @@ class Run:
     def heartbeat(self) -> None:
         """Say in the database that this process lives."""
         self.storage.heartbeat(self.budget.spent.seconds)
-
-    def record_model_call(self, call: ModelCall) -> int:
-        """Store a model call and book its cost, before anything is done with its answer. Returns its id."""
-        return self.booking.model_call(call)
 
     def progress(self) -> Progress:
         """What a display shows, in constant time. The loop adds what is in flight."""

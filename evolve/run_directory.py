@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import time
 import tomllib
 from pathlib import Path
 from typing import IO
@@ -15,6 +16,9 @@ from evolve.database.engine import parse_url
 from evolve.errors import RunLockedError
 
 EXTENSIONS: dict[Language, str] = {"cpp": ".cpp", "cuda": ".cu", "python": ".py", "triton": ".py"}
+
+PATIENCE_TRIES, PATIENCE_S = 10, 0.05
+"""Others hold the lock for an instant to look at it, or to take in what agents told: those are waited for."""
 
 
 class RunDirectory:
@@ -73,19 +77,30 @@ class RunDirectory:
             lock = (self.path / "lock").open("a+")
         except OSError as error:
             raise UsageError(f"run folder {self.path}: {error.strerror}") from None
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            lock.seek(0)
-            holder = lock.read().strip() or "unknown"
-            lock.close()
-            raise RunLockedError(
-                f"run {self.path}: process {holder} has it open; wait for it or stop it first"
-            ) from None
+        patience = PATIENCE_TRIES
+        while not _try_lock(lock):
+            patience -= 1
+            if patience <= 0:
+                lock.seek(0)
+                holder = lock.read().strip() or "unknown"
+                lock.close()
+                raise RunLockedError(f"run {self.path}: process {holder} has it open; wait for it or stop it first")
+            time.sleep(PATIENCE_S)
         lock.truncate(0)
         lock.write(f"{os.getpid()}\n")
         lock.flush()
         self._lock = lock
+
+    def locked(self) -> bool:
+        """Whether a process writes this run now. A glance: the next instant it may be another answer."""
+        try:
+            with (self.path / "lock").open("a+") as lock:
+                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        except OSError as error:
+            raise UsageError(f"run folder {self.path}: {error.strerror}") from None
+        return False
 
     def release(self) -> None:
         """Give the lock back."""
@@ -131,3 +146,11 @@ class RunDirectory:
             file.unlink()
         if new:
             self.path.rmdir()
+
+
+def _try_lock(lock: IO[str]) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

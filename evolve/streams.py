@@ -23,6 +23,8 @@ class Stream(IntEnum):
     """Which elite migrates, by round and island."""
     RESET = 4
     """Where an island starts over from, by island and reset."""
+    LEASE = 5
+    """Parent and inspirations for an agent, by how many leases were given before."""
 
 
 def stream(seed: int, purpose: Stream, *numbers: int) -> np.random.Generator:

@@ -66,13 +66,13 @@ class Proposal:
     source: str
     language: Language
     operator: str
-    """For instance ``seed``, ``tune``, ``mutate``, ``crossover``, ``diff``, ``rewrite``."""
+    """For instance ``seed``, ``tune``, ``mutate``, ``crossover``, ``diff``, ``rewrite``, ``agent``, ``inject``."""
     proposer: str
     """``tuner``, ``scripted``, ``llm``, ``agent``."""
     parents: tuple[int, ...] = ()
     inspirations: tuple[int, ...] = ()
     model: str | None = None
-    """``provider/model`` where a language model wrote it."""
+    """``provider/model`` where a language model wrote it; the agent's name where one from outside did."""
     note: str = ""
     """One line for people: what changed and why."""
     details: dict[str, object] = field(default_factory=dict)

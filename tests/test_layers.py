@@ -13,7 +13,7 @@ LAYERS = (
     {"types", "settings", "errors", "streams"},
     {"database", "proposers", "llm", "prompts", "edits", "policies", "budget", "observer", "archive", "island"},
     {"run", "loop", "view"},  # and every part of the core that no other line names
-    {"cli", "web", "display", "config", "testing", "__init__"},
+    {"agents", "cli", "web", "display", "config", "testing", "__init__"},
 )
 CORE = 2
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -71,7 +70,7 @@ class Parent:
         self.controllers = hierarchy.controllers
         self._version = hierarchy.version
         self._base = os.open(hierarchy.base, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        self._name = f"{_PREFIX}{os.getpid()}-{_start_time(os.getpid())}-{secrets.token_hex(4)}"
+        self._name = f"{_PREFIX}{os.getpid()}-{_start_time(os.getpid())}-{os.urandom(4).hex()}"
         os.mkdir(self._name, dir_fd=self._base)
         try:
             if self._version == 2:

@@ -28,6 +28,8 @@ Exit codes:
         "best": ("evolve.cli.inspect:best", "Print or save a run's best program."),
         "diff": ("evolve.cli.inspect:diff", "Show what differs between programs A and B of a run."),
         "lineage": ("evolve.cli.inspect:lineage", "Show where a program comes from, back to the seed."),
+        "ask": ("evolve.cli.agents:ask", "Ask a run for a program to work on."),
+        "tell": ("evolve.cli.agents:tell", "Hand in a program for a lease, and print its number."),
         "doctor": ("evolve.cli.doctor:doctor", "Show what this machine offers and lacks."),
         "db": ("evolve.cli.database:db", "Look after a run's database."),
     },

@@ -50,3 +50,17 @@ def sandbox_option(command: Command) -> Command:
         show_default=True,
         help="The least sandbox to accept on this host.",
     )(command)
+
+
+def named_proposers(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[str, ...]:
+    """``--proposers NAME,…`` as assignments of configuration keys: those named get a share of 1, the others none."""
+    if value is None:
+        return ()
+    from evolve.config import ProposerWeights  # noqa: PLC0415 - keeps help fast
+
+    known = tuple(ProposerWeights.model_fields)
+    names = [name.strip() for name in value.split(",")]
+    for name in names:
+        if name not in known:
+            raise click.BadParameter(f"{name!r}: one of {', '.join(known)}", ctx, param)
+    return tuple(f"proposers.{name}={float(name in names)}" for name in known)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
@@ -17,14 +17,14 @@ from evaluators.task import Task
 from evaluators.task_loading import find_task, load_task
 from evolve.cli.exits import Exit
 from evolve.cli.judging import StartJudge, ready_judges, services, starting, stop_on_signals
-from evolve.cli.options import config_options, output_options, run_argument
+from evolve.cli.options import config_options, named_proposers, output_options, run_argument
 from evolve.cli.runs import account_of, find_run
 from evolve.config import Config, dump_config, load_config, parse_config
 from evolve.database.engine import parse_url
 from evolve.display.output import DisplayMode, Output, open_output
 from evolve.display.progress import live_progress
 from evolve.display.summary import summarise
-from evolve.loop import WeightedProposer, search
+from evolve.loop import Idle, WeightedProposer, search
 from evolve.proposers.tuner import Tuner
 from evolve.run import Run
 from evolve.types import RunStatus
@@ -34,12 +34,19 @@ from evolve.view import RunView
 @click.command()
 @click.argument("task")
 @config_options
+@click.option(
+    "--proposers",
+    metavar="NAME,…",
+    callback=named_proposers,
+    help="Who proposes, for instance agent: nobody else than people and agents outside (evolve ask, evolve tell).",
+)
 @click.option("--dir", "directory", type=click.Path(path_type=Path), help="Where to keep the run; new or empty.")
 @output_options
 def run(
     task: str,
     config_file: Path | None,
     assignments: tuple[str, ...],
+    proposers: tuple[str, ...],
     directory: Path | None,
     as_json: bool,
     display: DisplayMode,
@@ -50,7 +57,7 @@ def run(
     --set caps.seconds=60), or until Ctrl-C; either way everything is kept, and evolve resume goes on.
     """
     output = open_output(display, as_json)
-    config = load_config(config_file, assignments)
+    config = load_config(config_file, (*proposers, *assignments))
     folder = find_task(task)
     config = config.model_copy(update={"task": str(folder) if folder == Path(task).resolve() else task})
     loaded = load_task(folder)
@@ -59,10 +66,13 @@ def run(
     if config.store.database:
         parse_url(config.store.database)
 
-    def create() -> Run:
-        return Run.create(where, loaded, config.run_settings, url=config.store.database, config=dump_config(config))
+    plan = _Plan(where, loaded, config, output)
 
-    return asyncio.run(_search(_Plan(where, loaded, config, output), create, services().start_judge))
+    def create() -> tuple[_Plan, Run]:
+        url = config.store.database
+        return plan, Run.create(where, loaded, config.run_settings, url=url, config=dump_config(config))
+
+    return asyncio.run(_search(plan, create, services().start_judge))
 
 
 @click.command()
@@ -84,10 +94,15 @@ def resume(
     task = load_task(find_task(config.task))
     url = config.store.database if config.store.database != stored.store.database else None
 
-    def reopen() -> Run:
-        return Run.open(where, task, config.run_settings, url=url, config=dump_config(config))
+    plan = _Plan(where, task, config, output)
 
-    return asyncio.run(_search(_Plan(where, task, config, output), reopen, services().start_judge))
+    def reopen() -> tuple[_Plan, Run]:
+        # The run may have been steered while the judge started.
+        config = load_config(config_file, assignments, base=parse_config(RunView.open(where, url=url).record.config))
+        run = Run.open(where, task, config.run_settings, url=url, config=dump_config(config))
+        return replace(plan, config=config), run
+
+    return asyncio.run(_search(plan, reopen, services().start_judge))
 
 
 @dataclass(frozen=True)
@@ -104,19 +119,25 @@ class _Plan:
     @property
     def proposers(self) -> list[WeightedProposer]:
         weights = self.config.proposers
-        proposers = [WeightedProposer(Tuner(self.task.flag_choices, self.config.tuner), weights.tuner)]
-        return [weighted for weighted in proposers if weighted.weight > 0]
+        return [WeightedProposer(Tuner(self.task.flag_choices, self.config.tuner), weights.tuner)]
+
+    @property
+    def idle(self) -> Idle:
+        return Idle(wait=self.config.proposers.agent > 0)
 
 
-async def _search(plan: _Plan, open_run: Callable[[], Run], start_judge: StartJudge) -> int:
+async def _search(plan: _Plan, open_run: Callable[[], tuple[_Plan, Run]], start_judge: StartJudge) -> int:
     """Start a judge, then open the run, search, and account for it: mistakes show before anything is written."""
     task, output = plan.task, plan.output
     with stop_on_signals() as stop:
         output.say(starting(task))
         async with ready_judges(start_judge, plan.judge_settings, stop) as start:
-            with open_run() as run:
+            plan, opened = open_run()
+            with opened as run:
                 with live_progress(output, task.name) as observer:
-                    outcome = await search(run, start, plan.proposers, observers=[observer], stop=stop.event)
+                    outcome = await search(
+                        run, start, plan.proposers, observers=[observer], stop=stop.event, idle=plan.idle
+                    )
                 output.show(summarise(account_of(run, plan.where, plan.config.task, task, outcome.text)))
                 found = run.best() is not None
     if outcome.status is RunStatus.INTERRUPTED:

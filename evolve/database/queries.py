@@ -6,7 +6,17 @@ from typing import Any
 
 from sqlalchemy import Select, and_, bindparam, case, func, select
 
-from evolve.database.schema import artifacts, duels, evaluations, model_calls, programs, runs, texts
+from evolve.database.schema import (
+    answers,
+    artifacts,
+    duels,
+    evaluations,
+    leases,
+    programs,
+    runs,
+    steering,
+    texts,
+)
 from evolve.types import ProgramState
 
 SEARCH, CONFIRMATION = "search", "confirmation"
@@ -103,25 +113,12 @@ def _select_verdicts() -> Select[*tuple[Any, ...]]:
     )
 
 
-def _select_model_calls() -> Select[*tuple[Any, ...]]:
-    prompt, completion = texts.alias("prompt_text"), texts.alias("completion_text")
-    names = ("model", "status", "program", "tokens_in", "tokens_out", "dollars", "wall_s")
-    return (
-        select(*model_calls.c[names], prompt.c.text.label("prompt"), completion.c.text.label("completion"))
-        .join(prompt, _stored(prompt, model_calls.c.run_id, model_calls.c.prompt_hash))
-        .join(completion, _stored(completion, model_calls.c.run_id, model_calls.c.completion_hash))
-        .where(model_calls.c.run_id == bindparam("run"))
-        .order_by(model_calls.c.id)
-    )
-
-
 PROGRAMS = _select_programs()
 """Programs with their sources and verdicts, in no order."""
 
 ONE_PROGRAM = PROGRAMS.where(programs.c.number == bindparam("number"))
 TABLE = _select_table()
 VERDICTS = _select_verdicts()
-MODEL_CALLS = _select_model_calls()
 
 FIND = select(programs.c.number, programs.c.state).where(
     programs.c.run_id == bindparam("run"),
@@ -142,3 +139,25 @@ DUELS = (
     .where(duels.c.run_id == bindparam("run"), duels.c.challenger == bindparam("challenger"))
     .order_by(duels.c.id)
 )
+
+LEASES = select(leases).where(leases.c.run_id == bindparam("run")).order_by(leases.c.id)
+
+ANSWERS = (
+    select(answers, texts.c.text.label("source"))
+    .join(texts, _stored(texts, answers.c.run_id, answers.c.text_hash))
+    .where(answers.c.run_id == bindparam("run"))
+    .order_by(answers.c.id)
+)
+"""Answers with their sources, oldest first."""
+
+STEERING = (
+    select(*steering.c["id", "kind", "text", "argument", "at"])
+    .where(steering.c.run_id == bindparam("run"))
+    .order_by(steering.c.id)
+)
+
+MAIL_COUNT = select(
+    select(func.count()).select_from(answers).where(answers.c.run_id == bindparam("run")).scalar_subquery(),
+    select(func.count()).select_from(steering).where(steering.c.run_id == bindparam("run")).scalar_subquery(),
+)
+"""Asked several times a second. Counts, not the last numbers: those may be committed out of their order."""

@@ -7,14 +7,31 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from sqlalchemy import Engine, Executable, bindparam, case, func, select
+from sqlalchemy import ColumnElement, Engine, Executable, bindparam, case, func, select
 
 from evaluators.evaluation import Artifact, Evaluation, Status
 from evaluators.task import Language
 from evolve.budget import Charge
 from evolve.database.codec import duel_of, evaluation_of, program_of
+from evolve.database.mail import Answer, Lease, MailCount
+from evolve.database.model_codec import dialogue_of, ending_of, model_call_of
+from evolve.database.model_queries import DIALOGUES, MODEL_ANSWER, MODEL_CALLS, MODEL_SPENDING, OPEN_DIALOGUES
+from evolve.database.model_records import PROGRAM, Dialogue, Ending, ModelCall, ModelSpending
 from evolve.database.prepared import PreparedStatements
-from evolve.database.queries import ARTIFACTS, DUELS, FIND, MODEL_CALLS, ONE_PROGRAM, PROGRAMS, SEARCH, TABLE, VERDICTS
+from evolve.database.queries import (
+    ANSWERS,
+    ARTIFACTS,
+    DUELS,
+    FIND,
+    LEASES,
+    MAIL_COUNT,
+    ONE_PROGRAM,
+    PROGRAMS,
+    SEARCH,
+    STEERING,
+    TABLE,
+    VERDICTS,
+)
 from evolve.database.records import (
     CellRecord,
     DuelRecord,
@@ -23,20 +40,24 @@ from evolve.database.records import (
     LedgerEntry,
     MigrationRecord,
     Migrations,
-    ModelCall,
     RunRecord,
     Totals,
 )
 from evolve.database.schema import (
+    answers,
     cells,
+    dialogues,
     evaluations,
     events,
     islands,
+    leases,
     ledger,
     migrations,
+    model_calls,
     programs,
     runs,
 )
+from evolve.database.steering import Steer, Steering, SteerRecord
 from evolve.settings import RunSettings
 from evolve.types import AddStatus, Program, ProgramState, RunStatus
 
@@ -139,9 +160,12 @@ class StorageReader:
                 evaluations.c.run_id == self._run_id, evaluations.c.kind == SEARCH
             )
         )[0]
+        talked = self._rows(
+            select(func.max(dialogues.c.number).label("last")).where(dialogues.c.run_id == self._run_id)
+        )[0]["last"]
         return Totals(
             charge=Charge(counts["programs"], float(sums["device_s"]), float(sums["dollars"]), int(sums["tokens"])),
-            next_number=counts["last"] + 1,
+            next_number=max(counts["last"], talked or 0) + 1,
             finished=counts["finished"],
             duplicates=counts["duplicates"],
             verdicts=verdicts,
@@ -179,9 +203,34 @@ class StorageReader:
             Event(**row) for row in self._rows(statement.where(events.c.run_id == self._run_id).order_by(events.c.id))
         ]
 
-    def model_calls(self) -> Sequence[ModelCall]:
+    def model_calls(self) -> Iterator[ModelCall]:
         """See :class:`~evolve.database.storage.Storage`."""
-        return [ModelCall(**row) for row in self._rows(MODEL_CALLS)]
+        after = 0
+        while rows := self._rows(MODEL_CALLS.where(model_calls.c.id > bindparam("after")).limit(BATCH), after=after):
+            yield from map(model_call_of, rows)
+            after = rows[-1]["id"]
+
+    def model_answer(self, program: int, step: str) -> ModelCall | None:
+        """See :class:`~evolve.database.storage.Storage`."""
+        rows = self._rows(MODEL_ANSWER, program=program, step=step)
+        return model_call_of(rows[0]) if rows else None
+
+    def model_spending(self) -> Sequence[ModelSpending]:
+        """See :class:`~evolve.database.storage.Storage`."""
+        return [ModelSpending(**row) for row in self._rows(MODEL_SPENDING)]
+
+    def dialogues(self) -> Sequence[Dialogue]:
+        """See :class:`~evolve.database.storage.Storage`."""
+        return [dialogue_of(row) for row in self._rows(DIALOGUES)]
+
+    def open_dialogues(self) -> Sequence[Dialogue]:
+        """See :class:`~evolve.database.storage.Storage`."""
+        return [dialogue_of(row) for row in self._rows(OPEN_DIALOGUES)]
+
+    def endings(self) -> Sequence[tuple[Dialogue, Ending]]:
+        """See :class:`~evolve.database.storage.Storage`."""
+        rows = [row for row in self._rows(DIALOGUES) if row["outcome"] not in {None, PROGRAM}]
+        return [(dialogue_of(row), ending_of(row)) for row in rows]
 
     def migrations(self) -> Sequence[Migrations]:
         """See :class:`~evolve.database.storage.Storage`."""
@@ -190,6 +239,55 @@ class StorageReader:
         rows = self._rows(statement.order_by(migrations.c.round, migrations.c.source))
         moves = [MigrationRecord(**{**row, "placement": AddStatus(row["placement"])}) for row in rows]
         return [Migrations(number, tuple(group), ()) for number, group in groupby(moves, key=lambda move: move.round)]
+
+    def steering(self) -> Steering:
+        """See :class:`~evolve.database.storage.Storage`."""
+        return Steering.of(SteerRecord(**{**row, "kind": Steer(row["kind"])}) for row in self._rows(STEERING))
+
+    def mail_count(self) -> MailCount:
+        """See :class:`~evolve.database.storage.Storage`."""
+        found = self._prepared.execute(self._reading, MAIL_COUNT, {"run": self._run_id}).one()
+        self._reading.rollback()
+        return MailCount(*found)
+
+    def waiting_answers(self) -> list[Answer]:
+        """See :class:`~evolve.database.storage.Storage`."""
+        return self._answers(answers.c.program.is_(None))
+
+    def answer(self, number: int) -> Answer:
+        """One answer.
+
+        Raises:
+            KeyError: there is none of that number.
+        """
+        found = self._answers(answers.c.id == number)
+        if not found:
+            raise KeyError(f"no answer {number} in this run")
+        return found[0]
+
+    def lease(self, number: int) -> Lease:
+        """One lease.
+
+        Raises:
+            KeyError: there is none of that number.
+        """
+        found = self._rows(LEASES.where(leases.c.id == number))
+        if not found:
+            raise KeyError(f"no lease {number} in this run")
+        return Lease.of(found[0])
+
+    def open_leases(self, now: float) -> list[Lease]:
+        """See :class:`~evolve.database.storage.Storage`."""
+        answered = select(answers.c.id).where(answers.c.lease == leases.c.id).exists()
+        return [Lease.of(row) for row in self._rows(LEASES.where(leases.c.expires_at > now, ~answered))]
+
+    def count_leases(self) -> int:
+        """How many leases were ever given."""
+        counted = select(func.count().label("number")).select_from(leases).where(leases.c.run_id == self._run_id)
+        return int(self._rows(counted)[0]["number"])
+
+    def _answers(self, condition: ColumnElement[bool]) -> list[Answer]:
+        return [Answer.of(row) for row in self._rows(ANSWERS.where(condition))]
 
     def close(self) -> None:
         """See :class:`~evolve.database.storage.Storage`."""

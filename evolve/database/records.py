@@ -102,23 +102,6 @@ class LedgerEntry:
 
 
 @dataclass(frozen=True)
-class ModelCall:
-    """One call of a language model, failed ones too; stored before anything is done with its answer."""
-
-    model: str
-    prompt: str
-    completion: str
-    status: str
-    """``ok``, or the kind of failure."""
-    program: int | None = None
-    """The number the proposal was asked under."""
-    tokens_in: int = 0
-    tokens_out: int = 0
-    dollars: float = 0.0
-    wall_s: float = 0.0
-
-
-@dataclass(frozen=True)
 class Event:
     """One line of a run's history."""
 

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from sqlalchemy import Connection, Engine, delete, insert, select, update
-from sqlalchemy.exc import IntegrityError
 
-from evaluators.evaluation import Environment, Evaluation
-from evolve.database.codec import duel_row, evaluation_row, ledger_row, program_row, text_hash, timing_rows
+from evaluators.evaluation import Evaluation
+from evolve.database.codec import duel_row, evaluation_row, program_row, timing_rows
+from evolve.database.model_records import PROGRAM
+from evolve.database.model_writing import ModelWriter
 from evolve.database.queries import CONFIRMATION, SEARCH
-from evolve.database.reader import StorageReader
 from evolve.database.records import (
     GLOBAL,
     CellRecord,
@@ -23,48 +22,37 @@ from evolve.database.records import (
     IslandRecord,
     LedgerEntry,
     Migrations,
-    ModelCall,
     NewRun,
     Reset,
 )
 from evolve.database.schema import (
     artifacts,
     cells,
+    dialogues,
     duels,
     islands,
     migrations,
-    model_calls,
     programs,
     runs,
     timings,
 )
 from evolve.database.statements import (
     ADD_EVALUATION,
-    ADD_EVENT,
-    ADD_LEDGER,
     ADD_PROGRAM,
-    ADD_TEXT,
     ATTEMPT,
     FINISH,
     FINISH_DUPLICATE,
     JUDGE,
     SET_CELL,
     SET_ISLAND,
+    TAKE_ANSWER,
 )
 from evolve.errors import StorageError
 from evolve.types import AddStatus, Program, ProgramState, RunStatus
 
 
-class SqlStorage(StorageReader):
+class SqlStorage(ModelWriter):
     """One run in a database behind SQLAlchemy, for the one process that writes it."""
-
-    def __init__(self, engine: Engine, run_id: int, clock: Callable[[], float] = time.time) -> None:
-        """Write run ``run_id``; ``clock`` gives seconds since the epoch."""
-        super().__init__(engine, run_id)
-        # One connection for the run's whole life: taking it from the pool costs more than most statements.
-        self._connection = engine.connect().execution_options(write=True)
-        self._clock = clock
-        self._environment: tuple[Environment, str] | None = None
 
     @classmethod
     def create(cls, engine: Engine, new: NewRun, clock: Callable[[], float] = time.time) -> SqlStorage:
@@ -111,7 +99,7 @@ class SqlStorage(StorageReader):
         with self._write() as connection:
             self._update_run(connection, active_s=active_s, heartbeat_at=self._clock())
 
-    def add_program(self, program: Program, order: int | None = None) -> None:
+    def add_program(self, program: Program, order: int | None = None, answer: int | None = None) -> None:
         """See :class:`~evolve.database.storage.Storage`."""
         at_once = order is not None and program.duplicate_of is not None
         if program.state is not (ProgramState.FINISHED if at_once else ProgramState.QUEUED):
@@ -127,8 +115,16 @@ class SqlStorage(StorageReader):
             "placement": AddStatus.NOT_ADDED.value if at_once else None,
         }
         with self._write() as connection:
-            self._add_text(connection, row["text_hash"], program.source)
+            self._add_text(connection, program.source)
             self._prepared.execute(connection, ADD_PROGRAM, row)
+            if program.model is not None:
+                here = (dialogues.c.run_id == self._run_id, dialogues.c.number == program.number)
+                ended = {"outcome": PROGRAM, "ended_at": now}
+                connection.execute(update(dialogues).where(*here, dialogues.c.outcome.is_(None)).values(ended))
+            if answer is not None:
+                taken = {"run": self._run_id, "this": answer, "became": program.number}
+                if connection.execute(TAKE_ANSWER, taken).rowcount != 1:
+                    raise StorageError(f"answer {answer}: missing, or a program already")
 
     def add_evaluation(
         self, number: int, evaluation: Evaluation, ledger: LedgerEntry, *, judge_failed: bool = False
@@ -211,28 +207,6 @@ class SqlStorage(StorageReader):
             self._set_island(connection, reset.island)
             self._add_events(connection, [Event("reset", reset.text, reset.cell.program)])
 
-    def add_model_call(self, call: ModelCall, ledger: LedgerEntry) -> int:
-        """See :class:`~evolve.database.storage.Storage`."""
-        row: dict[str, Any] = {
-            "run_id": self._run_id,
-            "program": call.program,
-            "model": call.model,
-            "status": call.status,
-            "prompt_hash": text_hash(call.prompt),
-            "completion_hash": text_hash(call.completion),
-            "tokens_in": call.tokens_in,
-            "tokens_out": call.tokens_out,
-            "dollars": call.dollars,
-            "wall_s": call.wall_s,
-            "created_at": self._clock(),
-        }
-        with self._write() as connection:
-            self._add_text(connection, row["prompt_hash"], call.prompt)
-            self._add_text(connection, row["completion_hash"], call.completion)
-            number = connection.execute(insert(model_calls).returning(model_calls.c.id), row).scalar_one()
-            self._add_ledger(connection, ledger)
-        return int(number)
-
     def add_ledger(self, entry: LedgerEntry) -> None:
         """See :class:`~evolve.database.storage.Storage`."""
         with self._write() as connection:
@@ -242,24 +216,6 @@ class SqlStorage(StorageReader):
         """See :class:`~evolve.database.storage.Storage`."""
         with self._write() as connection:
             self._add_events(connection, [event])
-
-    def close(self) -> None:
-        """See :class:`~evolve.database.storage.Storage`."""
-        self._connection.close()
-        super().close()
-
-    @contextmanager
-    def _write(self) -> Iterator[Connection]:
-        committed = False
-        try:
-            with self._connection.begin():
-                yield self._connection
-            committed = True
-        except IntegrityError as error:
-            raise StorageError(f"the database refuses it: {' '.join(str(error.orig).split())}") from error
-        finally:
-            if not committed:  # What was rolled back may have been the environment remembered as stored.
-                self._environment = None
 
     def _step(self, connection: Connection, statement: Any, number: int, refusal: str, **values: object) -> None:
         """Update one program where its state allows it, or raise."""
@@ -284,7 +240,6 @@ class SqlStorage(StorageReader):
         if rows := timing_rows(evaluation):
             connection.execute(insert(timings), [{**row, "evaluation_id": evaluation_id} for row in rows])
         for position, artifact in enumerate(evaluation.artifacts):
-            self._add_text(connection, text_hash(artifact.text), artifact.text)
             connection.execute(
                 insert(artifacts),
                 {
@@ -292,32 +247,10 @@ class SqlStorage(StorageReader):
                     "position": position,
                     "run_id": self._run_id,
                     "name": artifact.name,
-                    "text_hash": text_hash(artifact.text),
+                    "text_hash": self._add_text(connection, artifact.text),
                     "truncated": artifact.truncated,
                 },
             )
-
-    def _environment_hash(self, connection: Connection, environment: Environment) -> str:
-        """Store an environment as text; it is nearly always the one stored last."""
-        if self._environment is not None and self._environment[0] == environment:
-            return self._environment[1]
-        document = environment.model_dump_json()
-        key = text_hash(document)
-        self._add_text(connection, key, document)
-        self._environment = (environment, key)
-        return key
-
-    def _add_text(self, connection: Connection, key: str, content: str) -> None:
-        self._prepared.execute(connection, ADD_TEXT, {"run": self._run_id, "key": key, "content": content})
-
-    def _add_ledger(self, connection: Connection, entry: LedgerEntry) -> None:
-        row = {**ledger_row(entry), "run_id": self._run_id, "created_at": self._clock()}
-        self._prepared.execute(connection, ADD_LEDGER, row)
-
-    def _add_events(self, connection: Connection, new: Iterable[Event]) -> None:
-        for event in new:
-            row = {"run_id": self._run_id, "at": event.at or self._clock(), "kind": event.kind}
-            connection.execute(ADD_EVENT, {**row, "text": event.text, "program": event.program})
 
     def _update_run(self, connection: Connection, **values: object) -> None:
         connection.execute(update(runs).where(runs.c.id == self._run_id).values(**values))

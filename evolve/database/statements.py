@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from sqlalchemy import bindparam, exists, insert, literal, select, update
 
-from evolve.database.schema import cells, evaluations, events, islands, ledger, programs, texts
+from evolve.database.schema import answers, cells, evaluations, events, islands, ledger, programs, texts
 from evolve.types import AddStatus, ProgramState
 
 _QUEUED, _JUDGED, _FINISHED = (state.value for state in ProgramState)
@@ -54,6 +54,11 @@ SET_CELL = (
     update(cells)
     .where(cells.c.run_id == bindparam("run"), cells.c.island == bindparam("at"), cells.c.cell == bindparam("which"))
     .values(program=bindparam("elite"))
+)
+TAKE_ANSWER = (
+    update(answers)
+    .where(answers.c.run_id == bindparam("run"), answers.c.id == bindparam("this"), answers.c.program.is_(None))
+    .values(program=bindparam("became"))
 )
 
 ADD_PROGRAM = insert(programs)

@@ -7,6 +7,8 @@ from typing import Protocol
 
 from evaluators.evaluation import Evaluation
 from evaluators.task import Language
+from evolve.database.mail import Answer, Lease, MailCount
+from evolve.database.model_records import Dialogue, Ending, ModelCall, ModelReply, ModelRequest, ModelSpending
 from evolve.database.records import (
     CellRecord,
     DuelRecord,
@@ -15,11 +17,11 @@ from evolve.database.records import (
     IslandRecord,
     LedgerEntry,
     Migrations,
-    ModelCall,
     Reset,
     RunRecord,
     Totals,
 )
+from evolve.database.steering import Steering
 from evolve.types import Program, ProgramState, RunStatus
 
 
@@ -53,12 +55,14 @@ class Storage(Protocol):
         """Say that the writing process lives, and how long the run has been active."""
         ...
 
-    def add_program(self, program: Program, order: int | None = None) -> None:
+    def add_program(self, program: Program, order: int | None = None, answer: int | None = None) -> None:
         """Store a ``queued`` program, or with ``order`` a duplicate that is ``finished`` because its original is.
+
+        ``answer`` is the answer of an agent that becomes this program.
 
         Raises:
             StorageError: the number is taken; the same source and language is stored already and ``duplicate_of`` is
-                ``None``; or the state is another.
+                ``None``; the state is another; or the answer became a program before.
         """
         ...
 
@@ -94,8 +98,28 @@ class Storage(Protocol):
         """Empty an island's archive and put one elite in it."""
         ...
 
-    def add_model_call(self, call: ModelCall, ledger: LedgerEntry) -> int:
-        """Store a model call; returns its id."""
+    def begin_model_call(self, request: ModelRequest) -> int:
+        """Store a request that is about to leave; returns its call's id. Attempts at one question are numbered."""
+        ...
+
+    def finish_model_call(self, call: int, reply: ModelReply, ledger: LedgerEntry) -> None:
+        """Store how an open call ended, with its booking.
+
+        Raises:
+            StorageError: it is not open, or the same question (program and step) was answered before.
+        """
+        ...
+
+    def settle_lost_calls(self) -> int:
+        """Calls that a crash left open become ``lost`` and are booked with their worst case; returns how many."""
+        ...
+
+    def open_dialogue(self, dialogue: Dialogue) -> None:
+        """Store what a proposal in talk with a model starts from. Storing its program ends it."""
+        ...
+
+    def end_dialogue(self, ending: Ending) -> None:
+        """End an open dialogue that becomes no program."""
         ...
 
     def add_ledger(self, entry: LedgerEntry) -> None:
@@ -154,12 +178,48 @@ class Storage(Protocol):
         """The run's history, oldest first."""
         ...
 
-    def model_calls(self) -> Sequence[ModelCall]:
-        """Every model call, oldest first."""
+    def model_calls(self) -> Iterator[ModelCall]:
+        """Every model call, oldest first. Streams."""
+        ...
+
+    def model_answer(self, program: int, step: str) -> ModelCall | None:
+        """The answered call to one question."""
+        ...
+
+    def model_spending(self) -> Sequence[ModelSpending]:
+        """What models cost, by model and operator."""
+        ...
+
+    def dialogues(self) -> Sequence[Dialogue]:
+        """Every dialogue, by number."""
+        ...
+
+    def open_dialogues(self) -> Sequence[Dialogue]:
+        """Dialogues that a crash or a stop broke off, by number."""
+        ...
+
+    def endings(self) -> Sequence[tuple[Dialogue, Ending]]:
+        """Dialogues that became no program, by number, and why."""
         ...
 
     def migrations(self) -> Sequence[Migrations]:
         """Every round of migration."""
+        ...
+
+    def steering(self) -> Steering:
+        """What people told the run while it went on, all orders added up: hints, bans, paused islands."""
+        ...
+
+    def mail_count(self) -> MailCount:
+        """How many answers and orders were ever sent; cheap, to be asked often."""
+        ...
+
+    def waiting_answers(self) -> list[Answer]:
+        """Answers that are no program yet, oldest first."""
+        ...
+
+    def open_leases(self, now: float) -> list[Lease]:
+        """Leases that have neither been answered nor expired at ``now``, oldest first."""
         ...
 
     def close(self) -> None:

@@ -48,8 +48,15 @@ class ProviderSettings(Frozen):
     key_env: str | None = None
     """Name of the environment variable that holds the key; ``None`` for servers that want none."""
     concurrency: PositiveInt = 32
+    """Requests at once."""
     requests_per_minute: PositiveFloat | None = None
     tokens_per_minute: PositiveFloat | None = None
+
+    @model_validator(mode="after")
+    def _no_secret(self) -> Self:
+        if self.base_url and "@" in self.base_url.partition("//")[2].partition("/")[0]:
+            raise ValueError("no password in an address: name its environment variable as key_env")
+        return self
 
 
 class ModelSettings(Frozen):

@@ -14,7 +14,7 @@ class Operator:
     """One way to make a program out of others."""
 
     name: str
-    answer: Literal["diff", "whole"]
+    answer: Literal["diff", "whole", "file"]
     sections: tuple[str, ...]
     """In the order in which they stand in the prompt, after the parent."""
     weight: float
@@ -47,6 +47,8 @@ OPERATORS: dict[str, Operator] = {
         Operator("simplify", "diff", ("hints",), 0.5, lambda c: _passed(c) and _same_language(c)),
         Operator("port", "whole", ("inspirations", *_LEARNT, "knowledge"), 1.0,
                  lambda c: not _same_language(c)),
+        # For agents outside, who are handed a briefing and never drawn.
+        Operator("agent", "file", ("profile", "inspirations", *_LEARNT, "knowledge"), 0.0, lambda c: False),
     )
 }  # fmt: skip
 

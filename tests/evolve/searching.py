@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from evaluators.task import Task
+from evolve.database.model_records import CallStatus, ModelReply, ModelRequest
 from evolve.loop import Outcome, WeightedProposer, search
 from evolve.observer import Silent
 from evolve.run import Run
@@ -144,3 +145,27 @@ def failing(times: int, error: Callable[[], BaseException], method: str = "evalu
             raise error()
 
     return before
+
+
+def book_model_call(run: Run, program: int, dollars: float, tokens: int) -> None:
+    """An answered call of a model, as if somebody had made it."""
+    call = run.booking.model_asked(model_request(program))
+    reply = ModelReply(CallStatus.ANSWERED, "a", finish="stop", tokens_in=tokens, dollars=dollars)
+    run.budget.book(run.booking.model_ended(call, program, reply))
+
+
+def model_request(program: int, **changes: Any) -> ModelRequest:
+    values: dict[str, Any] = {
+        "model": "p/m",
+        "program": program,
+        "step": "propose",
+        "operator": "diff",
+        "digest": "d" * 64,
+        "system": "be fast",
+        "messages": '[{"role": "user", "text": "q"}]',
+        "parameters": "{}",
+        "worst_dollars": 0.5,
+        "worst_tokens": 1000,
+        **changes,
+    }
+    return ModelRequest(**values)

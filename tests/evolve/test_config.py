@@ -31,6 +31,64 @@ def test_what_is_stored_reads_back_and_can_be_raised(file):
     assert load_config(base=stored) == config
 
 
+MODELS = """
+[proposers]
+tuner = 0.5
+
+[llm]
+choose = "weights"
+
+[[llm.models]]
+name = "anthropic/claude-sonnet-5"
+effort = "medium"
+
+[[llm.models]]
+name = "mine/qwen3"
+weight = 3
+operators = ["diff", "repair"]
+
+[llm.providers.mine]
+base_url = "http://host:8000/v1"
+concurrency = 64
+
+[llm.prices."mine/qwen3"]
+input = 0
+output = 0.5
+
+[llm.patience]
+attempts = 2
+"""
+
+
+def test_models_are_configured_in_sections_and_read_back(tmp_path):
+    path = tmp_path / "run.toml"
+    path.write_text(MODELS)
+    config = load_config(path)
+    assert config.shares == {"tuner": 0.5, "llm": 1.0}
+    assert [(m.name, m.weight, m.operators) for m in config.llm.models] == [
+        ("anthropic/claude-sonnet-5", 1.0, ()),
+        ("mine/qwen3", 3.0, ("diff", "repair")),
+    ]
+    assert config.llm.providers["mine"].concurrency == 64
+    assert config.llm.prices["mine/qwen3"].output == 0.5
+    assert config.llm.patience.attempts == 2
+    stored = parse_config(dump_config(config))
+    assert stored == config
+    raised = load_config(assignments=["llm.providers.mine.concurrency=3"], base=stored)
+    assert raised.llm.providers["mine"].base_url == "http://host:8000/v1", "one key changes, the others stay"
+    assert raised.llm.providers["mine"].concurrency == 3
+
+
+def test_no_model_no_share():
+    assert load_config().shares == {"tuner": 1.0, "llm": 0.0}
+
+
+def test_a_secret_in_an_address_is_refused_and_not_shown():
+    with pytest.raises(UsageError) as caught:
+        load_config(assignments=["llm.providers.mine.base_url='http://me:s3cret@h/v1'"])
+    assert "s3cret" not in str(caught.value)
+
+
 def test_a_password_is_not_stored():
     config = load_config(assignments=["store.database=postgresql+psycopg://me:s3cret@host/db"])
     assert "s3cret" not in dump_config(config)
@@ -57,7 +115,16 @@ def test_a_password_is_not_stored():
         ("judge.sandbox=off", "--set: judge.sandbox = \"off\": must be 'full', 'reduced' or 'none'"),
         ("proposers.tuner=-2", "--set: proposers.tuner = -2"),
         ("proposers.tuner=inf", "--set: proposers.tuner = Infinity: must be a finite number"),
-        ("proposers.tuner=0", 'proposers = {"tuner": 0}: at least one must be above 0'),
+        ("proposers.tuner=0", "proposers: at least one must be above 0"),
+        ("proposers.llm=1", "llm.models names none: add [[llm.models]] with a name"),
+        ("llm.choos=weights", "unknown key 'llm.choos': did you mean 'llm.choose'?"),
+        ("llm.models=[{nam='a/b'}]", "unknown key 'llm.models.nam': did you mean 'llm.models.name'?"),
+        ("llm.models='a/b'", "'llm.models' is a list of sections: write [[llm.models]] for each"),
+        ("llm.models=[{name='a/b', weight=-1}]", "--set: llm.models.0.weight = -1: must be greater than or equal to 0"),
+        ("llm.providers.mine.base_ur='http://h'", "did you mean 'llm.providers.NAME.base_url'?"),
+        ("llm.providers.mine='http://h'", "'llm.providers.mine' is a section"),
+        ("llm.providers.mine.base_url='http://me:s3cret@h/v1'", "no password in an address"),
+        ("llm.prices.x.output=1", "llm.prices.x.input"),
         ("caps.seconds", '--set "caps.seconds": write key=value'),
         ("=5", "write key=value"),
         ("caps..seconds=5", "write key=value"),

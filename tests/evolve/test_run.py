@@ -13,13 +13,12 @@ from pathlib import Path
 import pytest
 
 from evaluators.errors import UsageError
-from evolve.database.records import ModelCall
 from evolve.errors import DatabaseVersionError, EvolveError, RunLockedError
 from evolve.run import Run
 from evolve.settings import Caps
 from evolve.testing import fake_source, fake_task
 from evolve.types import Proposal, RunStatus, StopReason
-from tests.evolve.searching import World, settings
+from tests.evolve.searching import World, book_model_call, settings
 
 
 def proposal(text: str = "", **changes: object) -> Proposal:
@@ -203,9 +202,9 @@ class TestAskAndTell:
     async def test_model_calls_are_booked_and_survive(self, tmp_path: Path) -> None:
         world = World(tmp_path, settings(Caps(dollars=1.0)))
         with await self.seeded(world) as run:
-            run.record_model_call(ModelCall("p/m", "q", "a", "ok", 2, tokens_in=7, tokens_out=3, dollars=0.75))
+            book_model_call(run, 2, 0.75, 6)
             assert run.stop_reason() is None
-            run.record_model_call(ModelCall("p/m", "q", "", "overloaded", 2, dollars=0.25))
+            book_model_call(run, 3, 0.25, 4)
             assert run.stop_reason() is StopReason.DOLLARS
         with world.reopen() as run:
             assert run.stop_reason() is StopReason.DOLLARS

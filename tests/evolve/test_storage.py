@@ -37,7 +37,6 @@ from evolve.database.records import (
     LedgerEntry,
     MigrationRecord,
     Migrations,
-    ModelCall,
     NewRun,
     Reset,
 )
@@ -356,15 +355,6 @@ class TestStorage:
         assert storage.attempts(1) == 2
         assert storage.totals().charge.device_s == 0.5
         assert [e.text for e in storage.events() if e.kind == "infra"] == ["the judge ended"] * 2
-
-    def test_a_model_call_is_stored_with_its_cost(self, storage: SqlStorage) -> None:
-        call = ModelCall("p/m", "prompt", "answer", "ok", 4, tokens_in=10, tokens_out=5, dollars=0.25, wall_s=2.0)
-        failed = replace(call, completion="", status="overloaded", program=None, dollars=0.0)
-        booked = LedgerEntry("model", Charge(dollars=0.25, tokens=15), 4, wall_s=2.0)
-        assert storage.add_model_call(failed, LedgerEntry("model", Charge())) != storage.add_model_call(call, booked)
-        assert storage.model_calls() == [failed, call]
-        assert storage.ledger()[1] == booked
-        assert storage.totals().charge == Charge(dollars=0.25, tokens=15)
 
     def test_totals_sum_up_the_run(self, storage: SqlStorage) -> None:
         queue_and_judge(storage, 1, 1.0)

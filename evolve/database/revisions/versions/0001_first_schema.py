@@ -1,4 +1,4 @@
-"""The first schema: runs, programs, verdicts, populations, ledger and events.
+"""The first schema: runs, programs, verdicts, populations, ledger, events and mail.
 
 Revision: 0001
 """
@@ -19,7 +19,10 @@ def upgrade() -> None:
     _verdicts()
     _artifacts_and_duels()
     _population()
+    _model_calls()
+    _dialogues()
     _books()
+    _mail()
 
 
 def _runs_and_texts() -> None:
@@ -239,31 +242,95 @@ def _population() -> None:
     )
 
 
-def _books() -> None:
+def _model_calls() -> None:
     op.create_table(
         "model_calls",
         sa.Column("id", sa.Integer(), nullable=False),
         sa.Column("run_id", sa.Integer(), nullable=False),
-        sa.Column("program", sa.Integer(), nullable=True),
+        sa.Column("program", sa.Integer(), nullable=False),
+        sa.Column("step", sa.String(length=20), nullable=False),
+        sa.Column("attempt", sa.Integer(), nullable=False),
+        sa.Column("operator", sa.String(length=50), nullable=False),
         sa.Column("model", sa.String(length=200), nullable=False),
-        sa.Column("status", sa.String(length=50), nullable=False),
-        sa.Column("prompt_hash", sa.String(length=64), nullable=False),
-        sa.Column("completion_hash", sa.String(length=64), nullable=False),
+        sa.Column("digest", sa.String(length=64), nullable=False),
+        sa.Column("system_hash", sa.String(length=64), nullable=False),
+        sa.Column("messages_hash", sa.String(length=64), nullable=False),
+        sa.Column("parameters", sa.Text(), nullable=False),
+        sa.Column("worst_dollars", sa.Float(), nullable=True),
+        sa.Column("worst_tokens", sa.Integer(), nullable=False),
+        sa.Column("status", sa.String(length=20), nullable=False),
+        sa.Column("completion_hash", sa.String(length=64), nullable=True),
+        sa.Column("reasoning_hash", sa.String(length=64), nullable=True),
+        sa.Column("finish", sa.String(length=20), nullable=False),
+        sa.Column("failure", sa.String(length=50), nullable=False),
+        sa.Column("scope", sa.String(length=20), nullable=False),
+        sa.Column("message", sa.Text(), nullable=False),
+        sa.Column("http_status", sa.Integer(), nullable=True),
+        sa.Column("reported_model", sa.Text(), nullable=False),
+        sa.Column("request_id", sa.Text(), nullable=False),
+        sa.Column("quirks", sa.Text(), nullable=False),
         sa.Column("tokens_in", sa.Integer(), nullable=False),
+        sa.Column("tokens_cached", sa.Integer(), nullable=False),
+        sa.Column("tokens_cache_write", sa.Integer(), nullable=False),
         sa.Column("tokens_out", sa.Integer(), nullable=False),
-        sa.Column("dollars", sa.Float(), nullable=False),
-        sa.Column("wall_s", sa.Float(), nullable=False),
+        sa.Column("tokens_reasoning", sa.Integer(), nullable=False),
+        sa.Column("estimated", sa.Boolean(), nullable=False),
+        sa.Column("dollars", sa.Float(), nullable=True),
+        sa.Column("wall_s", sa.Float(), nullable=True),
         sa.Column("created_at", sa.Float(), nullable=False),
+        sa.Column("ended_at", sa.Float(), nullable=True),
+        sa.ForeignKeyConstraint(
+            ["run_id", "system_hash"], ["texts.run_id", "texts.hash"], name="fk_model_calls_run_id_system_hash"
+        ),
+        sa.ForeignKeyConstraint(
+            ["run_id", "messages_hash"], ["texts.run_id", "texts.hash"], name="fk_model_calls_run_id_messages_hash"
+        ),
         sa.ForeignKeyConstraint(
             ["run_id", "completion_hash"], ["texts.run_id", "texts.hash"], name="fk_model_calls_run_id_completion_hash"
         ),
         sa.ForeignKeyConstraint(
-            ["run_id", "prompt_hash"], ["texts.run_id", "texts.hash"], name="fk_model_calls_run_id_prompt_hash"
+            ["run_id", "reasoning_hash"], ["texts.run_id", "texts.hash"], name="fk_model_calls_run_id_reasoning_hash"
         ),
         sa.ForeignKeyConstraint(["run_id"], ["runs.id"], name="fk_model_calls_run_id"),
         sa.PrimaryKeyConstraint("id", name="pk_model_calls"),
+        sa.UniqueConstraint("run_id", "program", "step", "attempt", name="uq_model_calls_run_id_program_step_attempt"),
     )
-    op.create_index("ix_model_calls_run_id", "model_calls", ["run_id"], unique=False)
+    op.create_index(
+        "uq_model_calls_answer",
+        "model_calls",
+        ["run_id", "program", "step"],
+        unique=True,
+        sqlite_where=sa.text("status = 'answered'"),
+        postgresql_where=sa.text("status = 'answered'"),
+    )
+
+
+def _dialogues() -> None:
+    op.create_table(
+        "dialogues",
+        sa.Column("run_id", sa.Integer(), nullable=False),
+        sa.Column("number", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("proposer", sa.String(length=50), nullable=False),
+        sa.Column("island", sa.Integer(), nullable=False),
+        sa.Column("parent", sa.Integer(), nullable=False),
+        sa.Column("inspirations", sa.Text(), nullable=False),
+        sa.Column("language", sa.String(length=20), nullable=False),
+        sa.Column("operator", sa.String(length=50), nullable=False),
+        sa.Column("model", sa.String(length=200), nullable=False),
+        sa.Column("outcome", sa.String(length=50), nullable=True),
+        sa.Column("message", sa.Text(), nullable=False),
+        sa.Column("told", sa.Integer(), nullable=False),
+        sa.Column("created_at", sa.Float(), nullable=False),
+        sa.Column("ended_at", sa.Float(), nullable=True),
+        sa.ForeignKeyConstraint(
+            ["run_id", "parent"], ["programs.run_id", "programs.number"], name="fk_dialogues_run_id_parent"
+        ),
+        sa.ForeignKeyConstraint(["run_id"], ["runs.id"], name="fk_dialogues_run_id"),
+        sa.PrimaryKeyConstraint("run_id", "number", name="pk_dialogues"),
+    )
+
+
+def _books() -> None:
     op.create_table(
         "ledger",
         sa.Column("id", sa.Integer(), nullable=False),
@@ -292,3 +359,63 @@ def _books() -> None:
         sa.PrimaryKeyConstraint("id", name="pk_events"),
     )
     op.create_index("ix_events_run_id", "events", ["run_id"], unique=False)
+
+
+def _mail() -> None:
+    op.create_table(
+        "leases",
+        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("run_id", sa.Integer(), nullable=False),
+        sa.Column("agent", sa.String(length=200), nullable=False),
+        sa.Column("island", sa.Integer(), nullable=False),
+        sa.Column("parent", sa.Integer(), nullable=False),
+        sa.Column("inspirations", sa.Text(), nullable=False),
+        sa.Column("asked_at", sa.Float(), nullable=False),
+        sa.Column("expires_at", sa.Float(), nullable=False),
+        sa.ForeignKeyConstraint(
+            ["run_id", "parent"], ["programs.run_id", "programs.number"], name="fk_leases_run_id_parent"
+        ),
+        sa.ForeignKeyConstraint(["run_id"], ["runs.id"], name="fk_leases_run_id"),
+        sa.PrimaryKeyConstraint("id", name="pk_leases"),
+    )
+    op.create_index("ix_leases_run_id", "leases", ["run_id"], unique=False)
+    op.create_table(
+        "answers",
+        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("run_id", sa.Integer(), nullable=False),
+        sa.Column("lease", sa.Integer(), nullable=True),
+        sa.Column("agent", sa.String(length=200), nullable=False),
+        sa.Column("operator", sa.String(length=50), nullable=False),
+        sa.Column("language", sa.String(length=20), nullable=False),
+        sa.Column("text_hash", sa.String(length=64), nullable=False),
+        sa.Column("note", sa.Text(), nullable=False),
+        sa.Column("island", sa.Integer(), nullable=True),
+        sa.Column("parents", sa.Text(), nullable=False),
+        sa.Column("inspirations", sa.Text(), nullable=False),
+        sa.Column("late_s", sa.Float(), nullable=True),
+        sa.Column("told_at", sa.Float(), nullable=False),
+        sa.Column("program", sa.Integer(), nullable=True),
+        sa.ForeignKeyConstraint(
+            ["run_id", "text_hash"], ["texts.run_id", "texts.hash"], name="fk_answers_run_id_text_hash"
+        ),
+        sa.ForeignKeyConstraint(
+            ["run_id", "program"], ["programs.run_id", "programs.number"], name="fk_answers_run_id_program"
+        ),
+        sa.ForeignKeyConstraint(["lease"], ["leases.id"], name="fk_answers_lease"),
+        sa.ForeignKeyConstraint(["run_id"], ["runs.id"], name="fk_answers_run_id"),
+        sa.PrimaryKeyConstraint("id", name="pk_answers"),
+        sa.UniqueConstraint("lease", name="uq_answers_lease"),
+    )
+    op.create_index("ix_answers_run_id", "answers", ["run_id"], unique=False)
+    op.create_table(
+        "steering",
+        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("run_id", sa.Integer(), nullable=False),
+        sa.Column("at", sa.Float(), nullable=False),
+        sa.Column("kind", sa.String(length=20), nullable=False),
+        sa.Column("text", sa.Text(), nullable=False),
+        sa.Column("argument", sa.Text(), nullable=False),
+        sa.ForeignKeyConstraint(["run_id"], ["runs.id"], name="fk_steering_run_id"),
+        sa.PrimaryKeyConstraint("id", name="pk_steering"),
+    )
+    op.create_index("ix_steering_run_id", "steering", ["run_id"], unique=False)

@@ -1,0 +1,131 @@
+"""What others than the search process write into a run: leases, answers and orders. Safe beside it, in any number."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from sqlalchemy import Connection, Engine, insert, select, update
+from sqlalchemy.exc import IntegrityError, OperationalError
+
+from evaluators.errors import UsageError
+from evolve.database.codec import text_hash
+from evolve.database.mail import Answer, Lease, NewAnswer, NewLease
+from evolve.database.reader import StorageReader
+from evolve.database.schema import answers, events, leases, runs, steering
+from evolve.database.statements import ADD_TEXT
+from evolve.database.steering import Steer, SteerRecord
+
+Documents = tuple[str, str]
+"""A run's settings (JSON) and configuration (TOML)."""
+
+
+class Mailbox(StorageReader):
+    """One run as agents and people outside write to it. Every method that writes is one transaction.
+
+    The search process reads what is here, and makes each answer a program exactly once, by
+    :meth:`evolve.database.storage.Storage.add_program`.
+    """
+
+    def __init__(self, engine: Engine, run_id: int, clock: Callable[[], float] = time.time) -> None:
+        """Write to run ``run_id``; ``clock`` gives seconds since the epoch."""
+        super().__init__(engine, run_id)
+        self._writing = engine.connect().execution_options(write=True)
+        self._clock = clock
+
+    def now(self) -> float:
+        """Seconds since the epoch, as leases count them."""
+        return self._clock()
+
+    def add_lease(self, new: NewLease) -> Lease:
+        """Store what an agent is given to work on."""
+        now = self._clock()
+        row = {
+            "run_id": self._run_id,
+            "agent": new.agent,
+            "island": new.island,
+            "parent": new.parent,
+            "inspirations": json.dumps(new.inspirations),
+            "asked_at": now,
+            "expires_at": now + new.lease_s,
+        }
+        with self._write() as connection:
+            number = connection.execute(insert(leases).returning(leases.c.id), row).scalar_one()
+        return Lease.of({**row, "id": number})
+
+    def add_answer(self, new: NewAnswer) -> Answer:
+        """Store a source for the search to take, or return the answer it repeats.
+
+        An answer to an expired lease is stored like any other, with ``late_s``.
+
+        Raises:
+            UsageError: the lease was answered with another source.
+        """
+        now, lease = self._clock(), new.lease
+        row: dict[str, Any] = {
+            "run_id": self._run_id,
+            "lease": lease.id if lease else None,
+            "agent": new.agent,
+            "operator": new.operator,
+            "language": new.language,
+            "text_hash": text_hash(new.source),
+            "note": new.note,
+            "island": lease.island if lease else None,
+            "parents": json.dumps((lease.parent,) if lease else new.parents),
+            "inspirations": json.dumps(lease.inspirations if lease else ()),
+            "late_s": now - lease.expires_at if lease and now > lease.expires_at else None,
+            "told_at": now,
+        }
+        try:
+            with self._write() as connection:
+                key = {"run": self._run_id, "key": row["text_hash"], "content": new.source}
+                connection.execute(ADD_TEXT, key)
+                number = connection.execute(insert(answers).returning(answers.c.id), row).scalar_one()
+        except IntegrityError:
+            stored = self._answers(answers.c.lease == lease.id) if lease else []
+            if not stored:
+                raise
+            return _repeated(stored[0], new)
+        return self.answer(number)
+
+    def steer(self, kind: Steer, text: str, argument: str, change: Callable[[Documents], Documents]) -> SteerRecord:
+        """Store an order with its event, and what it changes in the run's settings and configuration.
+
+        ``change`` gets those as they are at that instant; an error it raises leaves everything as it was.
+        """
+        now = self._clock()
+        row = {"run_id": self._run_id, "at": now, "kind": kind.value, "text": text, "argument": argument}
+        this = runs.c.id == self._run_id
+        with self._write() as connection:
+            columns = select(runs.c.settings, runs.c.config).where(this).with_for_update()
+            before = tuple(connection.execute(columns).one())
+            settings, config = change((before[0], before[1]))
+            if (settings, config) != before:
+                connection.execute(update(runs).where(this).values(settings=settings, config=config))
+            number = connection.execute(insert(steering).returning(steering.c.id), row).scalar_one()
+            event = {"run_id": self._run_id, "at": now, "kind": "steer", "text": f"{number}: {kind}: {text}"}
+            connection.execute(insert(events), event)
+        return SteerRecord(int(number), kind, text, argument, now)
+
+    def close(self) -> None:
+        """Give connections back."""
+        self._writing.close()
+        super().close()
+
+    @contextmanager
+    def _write(self) -> Iterator[Connection]:
+        try:
+            with self._writing.begin():
+                yield self._writing
+        except OperationalError as error:
+            raise UsageError(f"the run's database cannot be written: {' '.join(str(error.orig).split())}") from None
+
+
+def _repeated(stored: Answer, new: NewAnswer) -> Answer:
+    if (stored.source, stored.language) != (new.source, new.language):
+        became = f"program {stored.program}" if stored.program else "a source that waits for the search"
+        raise UsageError(f"lease {stored.lease} was answered before, with {became}: ask again for another lease")
+    return stored

@@ -1,0 +1,72 @@
+"""What people told a run while it went on: an append-only list, and what it comes to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Steer(StrEnum):
+    """The ways of steering."""
+
+    HINT = "hint"
+    BAN = "ban"
+    PAUSE = "pause"
+    RESUME = "resume"
+    WEIGHT = "weight"
+    CAP = "cap"
+    WITHDRAW = "withdraw"
+    """Takes back a hint or a ban."""
+
+
+@dataclass(frozen=True)
+class SteerRecord:
+    """One order, as stored."""
+
+    id: int
+    kind: Steer
+    text: str
+    """One line: what a hint or ban says in prompts; of the others, what was done."""
+    argument: str = ""
+    """A ban's pattern; an island's number; ``NAME=VALUE`` of a weight or cap; the number of what is withdrawn."""
+    at: float = 0.0
+    """Seconds since the epoch."""
+
+
+@dataclass(frozen=True)
+class Steering:
+    """What all orders come to: later ones win."""
+
+    hints: tuple[SteerRecord, ...] = ()
+    bans: tuple[SteerRecord, ...] = ()
+    paused: frozenset[int] = frozenset()
+    """Islands on which nothing new is proposed."""
+    records: tuple[SteerRecord, ...] = ()
+    """Every order, oldest first."""
+
+    @property
+    def wishes(self) -> tuple[str, ...]:
+        """Hints and bans as a prompt says them, the newest first: what has to go for lack of room goes from the end."""
+        current = sorted((*self.hints, *self.bans), key=lambda record: -record.id)
+        return tuple(f"Do not use: {r.text}" if r.kind is Steer.BAN else r.text for r in current)
+
+    @classmethod
+    def of(cls, records: Iterable[SteerRecord]) -> Steering:
+        """Add up the orders, which come oldest first."""
+        everything = tuple(records)
+        said: dict[int, SteerRecord] = {}
+        paused: set[int] = set()
+        for record in everything:
+            match record.kind:
+                case Steer.HINT | Steer.BAN:
+                    said[record.id] = record
+                case Steer.WITHDRAW:
+                    said.pop(int(record.argument), None)
+                case Steer.PAUSE:
+                    paused.add(int(record.argument))
+                case Steer.RESUME:
+                    paused.discard(int(record.argument))
+        hints = tuple(record for record in said.values() if record.kind is Steer.HINT)
+        bans = tuple(record for record in said.values() if record.kind is Steer.BAN)
+        return cls(hints, bans, frozenset(paused), everything)
