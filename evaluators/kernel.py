@@ -14,7 +14,7 @@ from evaluators.check_set import CheckSet
 from evaluators.checker import Checker
 from evaluators.confidence import least_rounds, ratio_interval
 from evaluators.device import DeviceLock
-from evaluators.duel import failed_duel, measured_blocks, run_duel
+from evaluators.duel import StartPair, failed_duel, measured_blocks, run_duel
 from evaluators.evaluation import Duel, Environment, Evaluation, Interval, Stage, Status
 from evaluators.failure import CHALLENGER, OCCUPANT, CandidateFailure
 from evaluators.plan import layout_of
@@ -109,8 +109,8 @@ class KernelJudge:
         """Compare two programs that passed, paired and interleaved."""
         trail = Trail()
         try:
-            with self._pair(trail, challenger, occupant) as (ours, theirs):
-                return run_duel(self._bench, self._arena, self.calibrations, ours, theirs)
+            with self._rivals(trail, challenger, occupant) as start:
+                return run_duel(self._bench, self._arena, self.calibrations, start, trail)
         except CandidateFailure as failure:
             return failed_duel(failure, trail)
 
@@ -123,8 +123,8 @@ class KernelJudge:
             CandidateFailure: one of the two failed.
         """
         times = {name: PairedTimes() for name in self._weights}
-        with self._pair(Trail(), challenger, occupant) as pair:
-            for done in measured_blocks(self._bench, self._arena, self.calibrations, pair, times):
+        with self._rivals(Trail(), challenger, occupant) as start:
+            for done in measured_blocks(self._bench, self._arena, self.calibrations, start, times):
                 if done >= rounds:
                     break
         return times
@@ -175,20 +175,24 @@ class KernelJudge:
             session.close()
 
     @contextmanager
-    def _pair(
+    def _rivals(
         self, trail: Trail, challenger: tuple[str, Language], occupant: tuple[str, Language]
-    ) -> Iterator[tuple[Case, Case]]:
-        """Both programs built and alive, the device held."""
+    ) -> Iterator[StartPair]:
+        """Both programs built, the device held: what starts their processes."""
         other = Trail()
         program = self._build(trail, *challenger)
         opponent = self._build(other, *occupant, whose=OCCUPANT)
-        with (
-            self._device.held(),
-            trail.on_device(),
-            self._case(self._arena, program, trail) as ours,
-            self._case(self._arena, opponent, other, whose=OCCUPANT) as theirs,
-        ):
-            yield ours, theirs
+
+        @contextmanager
+        def start() -> Iterator[tuple[Case, Case]]:
+            with (
+                self._case(self._arena, program, trail) as ours,
+                self._case(self._arena, opponent, other, whose=OCCUPANT) as theirs,
+            ):
+                yield ours, theirs
+
+        with self._device.held(), trail.on_device():
+            yield start
 
     def _speedup(self, case: Case) -> Interval | None:
         """Rounds against the strongest baselines until the interval is narrow, or the rounds run out."""

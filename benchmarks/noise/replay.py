@@ -9,7 +9,7 @@ from math import comb, exp, log1p
 import numpy as np
 
 from benchmarks.noise.rules import EVERY_ROUND, RULES
-from evaluators.duel import FIRST_LOOK, LOOK_EVERY, MOST_ROUNDS
+from evaluators.duel import FIRST_LOOK, LEAST_PAIRS, LOOK_EVERY, MOST_ROUNDS
 from evaluators.evaluation import DuelOutcome, Interval
 from evaluators.scoring import ALPHA, DELTA, duel_outcome
 
@@ -32,13 +32,15 @@ def replay(name: str, values: Sequence[float], most_rounds: int = MOST_ROUNDS) -
         looks = list(range(FIRST_BOOTSTRAP, most_rounds + 1))
     else:
         looks = list(range(FIRST_LOOK, most_rounds + 1, LOOK_EVERY))
-    for rounds in looks:
+    for blocks, rounds in enumerate(looks, 1):
         bounds = RULES[name](values[:rounds])
         if bounds is None:
             continue
         low, high = map(exp, bounds)
         middle = min(max(exp(float(np.median(values[:rounds]))), low), high)
         outcome = duel_outcome(Interval(low=low, estimate=middle, high=high, level=1 - ALPHA))
+        if outcome is DuelOutcome.CHALLENGER and blocks < LEAST_PAIRS:
+            continue
         if outcome is not None:
             return Replayed(outcome, rounds)
         if middle < 1 + DELTA and name not in EVERY_ROUND:
