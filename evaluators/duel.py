@@ -21,7 +21,7 @@ LOOK_EVERY = 5
 MOST_ROUNDS = 30
 
 
-LEAST_PAIRS = 2
+LEAST_PAIRS = 3
 """A win takes rounds of so many pairs of processes: where the buffers of one happen to lie may make it faster than
 another that runs the same program, for as long as it lives."""
 

@@ -144,4 +144,4 @@ def _read(content: dict[str, object]) -> Iterator[Trial]:
     for entry in cells:
         cell = Cell(entry["task"], entry["condition"], entry["turns"], entry["percent"])
         for row in entry["duels"]:
-            yield Trial(cell, tuple(value * step for value in row["r"]), row["us"], row["waited"], row["s"])
+            yield Trial(cell, tuple(round(value * step, 9) for value in row["r"]), row["us"], row["waited"], row["s"])
