@@ -55,6 +55,7 @@ class Counts:
 
     processes: int
     threads: int
+    """Of judge and zygote."""
     descriptors: int
     files: int
     """Beside the builds that are kept."""
@@ -100,7 +101,7 @@ def count(judge_pid: int, scratch: Path) -> Counts:
     maps = "".join(Path(f"/proc/{pid}/maps").read_text() for pid in pids)
     return Counts(
         processes=len(family),
-        threads=sum(len(os.listdir(f"/proc/{pid}/task")) for pid in family),
+        threads=sum(len(os.listdir(f"/proc/{pid}/task")) for pid in pids),
         descriptors=sum(len(os.listdir(f"/proc/{pid}/fd")) for pid in pids),
         files=sum(len(files) for place, _, files in os.walk(scratch) if Path(place).name != KEPT_FOLDER),
         kept_builds=sum(len(files) for place, _, files in os.walk(scratch) if Path(place).name == KEPT_FOLDER),
