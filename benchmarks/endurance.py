@@ -36,7 +36,7 @@ from tests.quick_judge import DATA
 TASK = Path(__file__).with_name("endurance_task")
 MARKS = 10
 HOSTILE_EVERY = 10
-COMPILED_EVERY = 40
+COMPILED_EVERY = 41
 """Of the honest candidates, one in so many is C++ and goes through a builder; the others are Python."""
 WARM = 2
 """Marks before which memory may grow: caches fill, allocators settle."""
