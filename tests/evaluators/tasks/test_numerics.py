@@ -116,6 +116,7 @@ args = [
 ]
 workloads = [{{ axes = {{ M = 64, K = {k} }} }}]
 seed_program = "seed.py"
+baselines = [{{ name = "seed", file = "seed.py", language = "python" }}]
 """
 REFERENCE = """\
 import numpy as np
