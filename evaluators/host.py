@@ -12,7 +12,7 @@ from evaluators.device import Cpu, DeviceLock, find_cpu
 from evaluators.environment import compiler_version
 from evaluators.errors import EvaluatorsError
 from evaluators.failure import CandidateFailure
-from evaluators.judge import PRELOAD
+from evaluators.judge import PRELOAD, THREADS
 from evaluators.sandbox.report import SandboxReport
 from evaluators.scratch import scratch_folder
 from evaluators.zygote.client import Zygote
@@ -46,7 +46,8 @@ def inspect_host(*, measure: bool = True) -> Host:
     ceilings: Ceilings | None = None
     problem = ""
     try:
-        with scratch_folder() as scratch, Zygote(minimum="none", scratch=scratch, preload=PRELOAD) as zygote:
+        preload = (*PRELOAD, THREADS)  # every core is used
+        with scratch_folder() as scratch, Zygote(minimum="none", scratch=scratch, preload=preload) as zygote:
             sandbox = zygote.layers
             if measure and compiler != NO_COMPILER:
                 ceilings = _measure(zygote, Builds(zygote, scratch, frozenset(cpu.cores)), cpu)

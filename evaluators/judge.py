@@ -45,6 +45,8 @@ _PR_SET_PDEATHSIG = 1
 _PYTHON = ("numpy", "evaluators.runner", "evaluators.programs.python")
 _CPP = ("evaluators.builder", "evaluators.builders.cpp", "evaluators.programs.cpp")
 PRELOAD = (*_PYTHON, *_CPP)
+THREADS = "evaluators.blas"
+"""What runners of several threads need besides."""
 
 
 class TaskJudge(Protocol):
@@ -124,7 +126,7 @@ def preload_for(task: Task) -> tuple[str, ...]:
     # Timed tasks have programs of our own in C++ whatever their language: the empty one, and those of the ceilings.
     cpp = _CPP if task.evaluator == "kernel" or "cpp" in task.languages else ()
     numpy = ("numpy.random", "numpy.linalg") if "numpy" in task.python_packages else ()
-    threads = ("evaluators.blas",) if task.threads > 1 else ()
+    threads = (THREADS,) if task.threads > 1 else ()
     return (*_PYTHON, *cpp, *numpy, *threads)
 
 

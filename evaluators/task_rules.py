@@ -56,6 +56,10 @@ def _check_kind(task: Task) -> None:
         raise ValueError(f"evaluator = {task.evaluator!r}: must be 'kernel', 'FILE.py:NAME' or 'PACKAGE.MODULE:NAME'")
     if task.evaluator == "kernel" and task.metric != "time":
         raise ValueError("metric = 'value': the kernel evaluator scores time; give an evaluator of your own")
+    if task.evaluator != "kernel" and task.metric == "time":
+        raise ValueError("metric = 'time' (the default): only the kernel evaluator measures it; write metric = 'value'")
+    if task.evaluator == "kernel" and not task.baselines:
+        raise ValueError("baselines is empty: a score is the speed-up over the strongest of them; name at least one")
     if task.best_known is not None and task.metric != "value":
         raise ValueError("best_known: only a task with metric = 'value' has one")
     if task.best_known is not None and not task.best_known_source:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import math
+import numbers
 import queue
 from collections.abc import Callable, Mapping
 from types import ModuleType
@@ -13,7 +14,7 @@ from evaluators.build import Builds
 from evaluators.context import Context
 from evaluators.errors import JudgeError, TaskError
 from evaluators.evaluation import Duel, Environment, Evaluation, Stage, Status, Untimed
-from evaluators.failure import CandidateFailure
+from evaluators.failure import CandidateFailure, our_failure
 from evaluators.lane import Lane
 from evaluators.report import Subject, failed_evaluation
 from evaluators.task import Language, Task
@@ -67,23 +68,44 @@ class ValueJudge:
         subject = Subject(self._task, self._environment, source)
         try:
             with context.trail.on_device():
-                measures = self._function(context)
-            return self._passed(subject, context, dict(measures), stage)
+                measures = self._measures(context)
+            return self._passed(subject, context, measures, stage)
         except CandidateFailure as failure:
             if not failure.detail:
                 failure.detail = context.log()
             return failed_evaluation(subject, context.trail, failure)
+        except JudgeError as error:
+            return failed_evaluation(subject, context.trail, our_failure(error))
         finally:
             context.close()
             self._lanes.put(lane)
 
-    def _passed(self, subject: Subject, context: Context, measures: dict[str, float], stage: Stage) -> Evaluation:
+    def _measures(self, context: Context) -> dict[str, float]:
+        """What the task's evaluator returns, checked.
+
+        Raises:
+            CandidateFailure: the candidate is no good.
+            TaskError: the evaluator does not return measures.
+            JudgeError: it raised something else.
+        """
         place = f"{self._task.folder}: evaluator {self._task.evaluator}"
-        if "score" not in measures:
-            raise TaskError(f"{place} returned no 'score'")
-        bad = [name for name, value in measures.items() if not math.isfinite(value)]
-        if bad:
-            raise TaskError(f"{place} returned a {bad[0]} that is not finite")
+        try:
+            returned = self._function(context)
+        except (CandidateFailure, JudgeError):
+            raise
+        except Exception as error:  # a task's own code, tripped perhaps by this candidate alone: the run goes on
+            raise JudgeError(f"{place} raised {type(error).__name__}: {' '.join(str(error).split())}") from error
+        if not isinstance(returned, Mapping) or "score" not in returned:
+            raise TaskError(f"{place} must return a dict of measures with a 'score', not {returned!r:.100}")
+        measures: dict[str, float] = {}
+        for name, value in returned.items():
+            number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+            if not number or not math.isfinite(value):
+                raise TaskError(f"{place} returned {name} = {value!r:.60}, which is no finite number")
+            measures[str(name)] = float(value)
+        return measures
+
+    def _passed(self, subject: Subject, context: Context, measures: dict[str, float], stage: Stage) -> Evaluation:
         return Evaluation.model_validate(
             {
                 **subject.fields(),

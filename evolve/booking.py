@@ -8,6 +8,7 @@ from evaluators.evaluation import Cost, Evaluation
 from evolve.budget import Budget, Charge, Reservation
 from evolve.database.model_records import ModelReply, ModelRequest
 from evolve.database.records import DuelRecord, LedgerEntry
+from evolve.database.steps import Step, StepKind
 from evolve.database.storage import Storage
 from evolve.types import Program, ProgramState
 
@@ -26,6 +27,7 @@ class Booking:
     ) -> Program:
         """Store a program's evaluation and its cost: ``queued`` → ``judged``."""
         entry = _entry("evaluation", program.number, evaluation.cost)
+        self._storage.note(Step(StepKind.JUDGE, program.number))
         self._storage.add_evaluation(program.number, evaluation, entry, judge_failed=judge_failed)
         self._settle(reservation, entry.charge)
         self.largest_device_s = max(self.largest_device_s, evaluation.cost.device_s)
@@ -36,6 +38,7 @@ class Booking:
     ) -> Program:
         """Store a judged program's second verdict and its cost."""
         entry = _entry("confirmation", program.number, evaluation.cost)
+        self._storage.note(Step(StepKind.CONFIRM, program.number))
         self._storage.add_confirmation(program.number, evaluation, entry, judge_failed=judge_failed)
         self._settle(reservation, entry.charge)
         return replace(program, confirmation=evaluation, judge_failed=judge_failed or program.judge_failed)
@@ -43,6 +46,7 @@ class Booking:
     def dueled(self, record: DuelRecord, reservation: Reservation) -> None:
         """Store a duel and its cost."""
         entry = _entry("duel", record.challenger, record.duel.cost)
+        self._storage.note(Step(StepKind.DUEL, record.challenger, record.occupant))
         self._storage.add_duel(record, entry)
         self._settle(reservation, entry.charge)
 

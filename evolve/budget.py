@@ -5,6 +5,7 @@ Pure bookkeeping in memory; the database's ledger is the record, and a resumed r
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -105,7 +106,11 @@ class Budget:
         """Device seconds neither spent nor promised, never negative; ``None`` without a cap."""
         if self.caps.device_seconds is None:
             return None
-        return max(0.0, self.caps.device_seconds - self._charge.device_s - self._promised.device_s)
+        used = self._charge.device_s + self._promised.device_s
+        remaining = max(0.0, self.caps.device_seconds - used)
+        while remaining and used + remaining > self.caps.device_seconds:  # Rounded up: it could not be reserved.
+            remaining = math.nextafter(remaining, 0.0)
+        return remaining
 
     def reached(self) -> StopReason | None:
         """The cap that is met by what is spent alone: no further proposal is wanted."""

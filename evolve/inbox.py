@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from evolve.database.mail import Answer, MailCount
 from evolve.database.steering import Steer, SteerRecord
+from evolve.database.steps import Step, StepKind
 from evolve.intake import AGENT
 from evolve.observer import Observer
 from evolve.proposing import Proposers
@@ -114,6 +115,7 @@ class Inbox:
 
     def _obey(self) -> None:
         steering = self._run.storage.steering()
+        self._run.storage.note(Step(StepKind.OBEY, other=len(steering.records)))
         self._run.obey(steering)
         for record in steering.records[self._obeyed :]:
             if record.kind is Steer.WEIGHT:

@@ -8,13 +8,14 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from evaluators.client import Judge
-from evaluators.errors import JudgeError
+from evaluators.errors import JudgeError, TaskError
 from evaluators.evaluation import Duel, DuelOutcome, Evaluation, Stage, Status
 from evaluators.task import Task
 from evolve.budget import Charge, Reservation
 from evolve.database.records import DuelRecord
+from evolve.database.steps import Step, StepKind
 from evolve.errors import BudgetRefusedError, JudgeUnavailableError
-from evolve.judge_keeper import JudgeHungError, JudgeKeeper
+from evolve.judge_keeper import JudgeHungError, JudgeKeeper, TaskFailedError
 from evolve.run import SEED_NUMBER, Run
 from evolve.types import Program, StopReason
 
@@ -51,6 +52,8 @@ class Judging:
         self._keeper = keeper
         self._note = note
         self._clock = clock
+        self._failure = ""
+        """Of the judge, the last there was."""
         self._deadline_s = deadline_s(run.task, run.settings.search.evaluation_timeout_s)
 
     def reserve(self) -> Reservation | StopReason:
@@ -73,6 +76,7 @@ class Judging:
 
         Raises:
             BudgetRefusedError: a cap broke it off; it stays queued.
+            TaskError: the task's evaluator failed on the seed program.
             JudgeError: the judge cannot go on, or failed on the seed program.
         """
         banned = self._run.bans.objection(program.source) if program.number != SEED_NUMBER else None
@@ -85,7 +89,8 @@ class Judging:
         if answer is not None:
             return self._run.booking.judged(program, *answer)
         if program.number == SEED_NUMBER:
-            raise JudgeError(f"the judge failed {TRIES} times on the seed program {self._run.task.seed_program}")
+            seed = self._run.task.seed_program
+            raise JudgeError(f"the judge failed {TRIES} times on the seed program {seed}: {self._failure}")
         return self._run.booking.judged(program, self._given_up(program, Stage.LINT), None, judge_failed=True)
 
     async def confirm(self, program: Program) -> Program:
@@ -116,6 +121,7 @@ class Judging:
         pair = (challenger.source, challenger.language), (occupant.source, occupant.language)
         answer = await self._ask(challenger, self._reserved(), lambda judge: judge.duel(*pair), _failed_duel)
         if answer is None:
+            self._run.storage.note(Step(StepKind.NO_DUEL, challenger.number, occupant.number))
             return None
         duel, reservation = answer
         self._run.booking.dueled(DuelRecord(challenger.number, occupant.number, duel), reservation)
@@ -151,6 +157,9 @@ class Judging:
                 raise
             except JudgeError as error:
                 elapsed_s = self._clock() - started
+                if isinstance(error, TaskFailedError) and program.number == SEED_NUMBER:
+                    self._run.booking.abandoned(program, reservation, elapsed_s)
+                    raise TaskError(str(error)) from error
                 if isinstance(error, JudgeHungError) and reservation.worst.device_s < self._deadline_s:
                     self._run.booking.abandoned(program, reservation, elapsed_s)
                     raise BudgetRefusedError(StopReason.DEVICE_SECONDS) from None
@@ -172,6 +181,7 @@ class Judging:
     def _failed(self, program: Program, reservation: Reservation, elapsed_s: float, text: str, tries: int) -> int:
         """Book a failure of the judge; returns how many this program has met, those before a crash included."""
         self._run.booking.attempted(program, reservation, elapsed_s, text)
+        self._failure = text
         self._note(f"program {program.number}: the judge failed: {text}")
         if program.evaluation is None:
             return self._run.storage.attempts(program.number)

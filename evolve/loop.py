@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any
 
 from evolve.budget import Reservation
+from evolve.database.steps import Opening, Step, StepKind
 from evolve.errors import BudgetRefusedError, ProposerDownError
 from evolve.inbox import Idle, Inbox
 from evolve.judge_keeper import JudgeFactory, JudgeKeeper
@@ -24,9 +25,10 @@ from evolve.log_file import LogFile
 from evolve.observer import Observer, Observers, Progress
 from evolve.outage import Outage
 from evolve.placing import Placer
-from evolve.proposing import Proposers, WeightedProposer
+from evolve.proposing import NotedTurns, Proposers, WeightedProposer
 from evolve.run import Run
 from evolve.tending import Tender
+from evolve.tuning import Family, Tuning, unfinished_families
 from evolve.types import AddStatus, Dropped, Program, ProgramState, Proposal, ProposeContext, RunStatus, StopReason
 
 __all__ = ["DRAINED", "Idle", "JudgeFactory", "Outcome", "WeightedProposer", "search"]
@@ -72,7 +74,7 @@ async def search(
     with LogFile(run.directory.log) as log:
         everybody = Observers((log, *observers))
         keeper = JudgeKeeper(start_judge)
-        chosen = Proposers(proposers, run.settings.search.seed)
+        chosen = Proposers(proposers, run.settings.search.seed, NotedTurns(run.storage))
         inbox = Inbox(run, chosen, everybody, idle or Idle())
         loop = _Search(run, keeper, chosen, inbox, everybody, stop or asyncio.Event())
         outcome = Outcome(RunStatus.FAILED, None, "it ended without a reason")
@@ -110,8 +112,9 @@ class _Search:
         self._judging = Judging(run, keeper, lambda text: observer.on_note("judge", text))
         self._placer = Placer(run, self._judging, observer)
         self._tender = Tender(run, self._judging, observer)
-        self._waiting: deque[Program] = deque()
-        self._judged: deque[Program] = deque()
+        self._tuning = Tuning(run, self._judging, observer)
+        self._waiting: deque[Family] = deque()
+        self._judged: deque[Family] = deque()
         self._tasks: dict[Task, Callable[[Task], None]] = {}
         self._proposing = 0
         self._evaluating = 0
@@ -120,8 +123,8 @@ class _Search:
         """Proposals in a row that brought nothing new."""
         self._refused: StopReason | None = None
         """The cap that last refused work, until something in flight ends and may leave room."""
-        self._held: list[Program] = []
-        """Judged programs whose placement a cap refused."""
+        self._held: list[Family] = []
+        """Judged families whose placement a cap refused."""
         self._tending_held = False
         self._beat_at = 0.0
         self._outage = Outage()
@@ -168,16 +171,25 @@ class _Search:
 
     def _recover(self) -> None:
         """Take up what is unfinished, tell proposers what they knew, and begin a new run with its seed."""
+        config = self._run.storage.run().config
+        opening = Opening(
+            settings=self._run.settings, proposers=self._proposers.weights, orders=self._run.orders, config=config
+        )
+        self._run.storage.note(Step(StepKind.OPEN, text=opening.model_dump_json()))
         if self._run.next_number > 1:
             self._proposers.replay(self._run.storage)
             self._run.broken_off.take_up(self._proposers.names)
-        for program in self._run.storage.unfinished():
-            if program.state is ProgramState.JUDGED:
-                self._judged.append(program)
-            elif program.duplicate_of is not None:
-                self._run.requeue_twin(program)
+        unfinished = self._run.storage.unfinished()
+        for twin in unfinished:
+            if twin.duplicate_of is not None:
+                self._run.requeue_twin(twin)
+        for family in unfinished_families(self._run, (p for p in unfinished if p.duplicate_of is None)):
+            if family.queued is not None or self._tuning.wants_variant(family):
+                self._waiting.append(family)
+            elif family.decided:
+                self._finish(family)
             else:
-                self._waiting.append(program)
+                self._judged.append(family)
         if self._run.next_number == 1:
             seed = self._run.add_seed()
             if isinstance(seed, StopReason):
@@ -206,9 +218,11 @@ class _Search:
                 self._placing = True
                 self._start(self._tender.tend(), self._tended)
             elif self._judged:
+                if self._tender.wanted():
+                    self._run.storage.note(Step(StepKind.UNTENDED))
                 self._placing = True
-                program = self._judged.popleft()
-                self._start(self._placer.place(program), partial(self._placed, program))
+                family = self._judged.popleft()
+                self._start(self._placer.place(family.left[0]), partial(self._placed, family))
         while self._waiting and self._evaluating < self._run.settings.search.lanes:
             reservation = self._judging.reserve()
             if isinstance(reservation, StopReason):
@@ -220,9 +234,9 @@ class _Search:
             self._proposing += 1
             self._start(self._proposers.propose(context), partial(self._proposed, context))
 
-    def _evaluate(self, program: Program, reservation: Reservation) -> None:
+    def _evaluate(self, family: Family, reservation: Reservation) -> None:
         self._evaluating += 1
-        self._start(self._judging.evaluate(program, reservation), partial(self._evaluated, program))
+        self._start(self._tuning.judge(family, reservation), partial(self._evaluated, family))
 
     def _wants_proposal(self) -> bool:
         search = self._run.settings.search
@@ -299,37 +313,52 @@ class _Search:
             self._queue(program)
 
     def _queue(self, program: Program) -> None:
-        self._waiting.append(program)
+        self._waiting.append(Family(program))
         self._observer.on_queued(program)
 
-    def _evaluated(self, program: Program, task: Task) -> None:
+    def _evaluated(self, family: Family, task: Task) -> None:
         self._evaluating -= 1
         try:
-            self._judged.append(task.result())
+            task.result()
         except BudgetRefusedError as error:
             self._refused = error.reason
-            self._waiting.appendleft(program)
+            self._waiting.appendleft(family)
         else:
+            self._judged.append(family)
             self._make_room()
 
-    def _placed(self, program: Program, task: Task) -> None:
+    def _placed(self, family: Family, task: Task) -> None:
         self._placing = False
         try:
             finished: list[Program] = task.result()
         except BudgetRefusedError as error:
+            number = family.left[0].number
+            self._run.storage.note(Step(StepKind.REFUSE, number))
+            family.update(self._run.program(number))  # It may have been confirmed before it was refused.
             self._refused = error.reason
-            self._held.append(program)
+            self._held.append(family)
             return
         if finished[0].placement is not AddStatus.NOT_ADDED:
             self._barren = 0  # There are new parents: proposers may have something to offer again.
         self._make_room()
         self._announce(finished)
+        family.update(finished[0])
+        if family.decided or not family.left:
+            self._finish(family)
+        else:
+            self._judged.appendleft(family)
+
+    def _finish(self, family: Family) -> None:
+        """One of a family was placed: the others are finished without a contest."""
+        for program in family.left:
+            self._announce(self._run.finish(program, ()))
 
     def _tended(self, task: Task) -> None:
         self._placing = False
         try:
             task.result()
         except BudgetRefusedError as error:
+            self._run.storage.note(Step(StepKind.REFUSE))
             self._refused = error.reason
             self._tending_held = True
         else:

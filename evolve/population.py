@@ -83,9 +83,15 @@ class Population:
         cell = self.grid.cell(verdict.measures)
         return None if cell is None else Elite.of(program, cell)
 
-    def choose(self, number: int, search: SearchSettings, purpose: Stream = Stream.SELECT) -> Choice:
-        """Island, parent and inspirations for program ``number``: from its own island, inspirations from everywhere."""
-        island = self.next_island(number)
+    def choose(
+        self, number: int, search: SearchSettings, purpose: Stream = Stream.SELECT, *, turn: int | None = None
+    ) -> Choice:
+        """Island, parent and inspirations for program ``number``: from its own island, inspirations from everywhere.
+
+        It is the ``turn``-th program (the seed is the first) not counting variants tuned inside; ``None``: there are
+        none.
+        """
+        island = self.next_island(number if turn is None else turn)
         rng = stream(search.seed, purpose, number)
         everywhere = self.everywhere.ranked()
         own = island.archive.ranked()

@@ -8,8 +8,10 @@ from typing import Protocol, runtime_checkable
 
 from evaluators.errors import UsageError
 from evolve.budget import Charge
+from evolve.database.steps import Step, StepKind
 from evolve.database.storage import Storage
 from evolve.errors import ProposerDownError
+from evolve.policies.credit import Credit
 from evolve.streams import Stream, stream
 from evolve.types import Dropped, Program, ProgramState, Proposal, ProposeContext, Proposer
 
@@ -45,11 +47,41 @@ class Replays(Protocol):
         ...
 
 
+class Turns(Protocol):
+    """Told when each proposer is asked and has answered: what it knows at those instants decides what it proposes."""
+
+    async def begin(self, number: int, name: str) -> None:
+        """The proposer called ``name`` is about to be asked for program ``number``."""
+        ...
+
+    def end(self, number: int, name: str) -> None:
+        """It has answered."""
+        ...
+
+
+class NotedTurns:
+    """Puts turns down in a run's steps."""
+
+    def __init__(self, storage: Storage) -> None:
+        """Note them in ``storage``."""
+        self._storage = storage
+
+    async def begin(self, number: int, name: str) -> None:
+        """See :class:`Turns`."""
+        self._storage.note(Step(StepKind.TURN, number, text=name))
+
+    def end(self, number: int, name: str) -> None:
+        """See :class:`Turns`."""
+        self._storage.note(Step(StepKind.END, number, text=name))
+
+
 class Proposers:
     """Asks one proposer, drawn by weight; the others in drawn order where it has nothing to offer."""
 
-    def __init__(self, weighted: Sequence[WeightedProposer], seed: int) -> None:
+    def __init__(self, weighted: Sequence[WeightedProposer], seed: int, turns: Turns | None = None) -> None:
         """Draw with the run's ``seed``. There may be none: then agents outside are all a run has.
+
+        ``turns`` is told of every proposer that is asked.
 
         Raises:
             UsageError: two have one name, or a weight is negative or infinite.
@@ -65,7 +97,8 @@ class Proposers:
         self._by_name = {w.proposer.name: w.proposer for w in weighted}
         self._weights = {w.proposer.name: w.weight for w in weighted}
         self._seed = seed
-
+        self._turns = turns
+        self._credit = Credit()
         self.down: ProposerDownError | None = None
         """Who could not be reached the last time that there was no proposal."""
 
@@ -89,6 +122,11 @@ class Proposers:
         return True
 
     @property
+    def weights(self) -> dict[str, float]:
+        """Each proposer's weight, by name."""
+        return dict(self._weights)
+
+    @property
     def in_flight(self) -> int:
         """Proposals that may be under way at once where the settings say nothing."""
         return max((getattr(proposer, "in_flight", 1) for proposer in self._active()), default=1)
@@ -109,7 +147,7 @@ class Proposers:
         downs: list[ProposerDownError] = []
         for proposer in order:
             try:
-                proposal = await proposer.propose(context)
+                proposal = await self._ask(proposer, context)
             except ProposerDownError as error:
                 downs.append(error)
                 continue
@@ -123,20 +161,30 @@ class Proposers:
             raise ProposerDownError(str(downs[0]), min(_SOON_S, downs[0].retry_in_s))
         return None
 
+    async def _ask(self, proposer: Proposer, context: ProposeContext) -> Proposal | Dropped | None:
+        if self._turns is None:
+            return await proposer.propose(context)
+        await self._turns.begin(context.number, proposer.name)
+        proposal = await proposer.propose(context)
+        self._turns.end(context.number, proposer.name)
+        return proposal
+
     def tell(self, program: Program) -> None:
         """Tell a finished program to the proposer it is from, unless the judge itself failed on it."""
+        credited = self._credit.of(program)
         proposer = self._by_name.get(program.proposer)
         if proposer is not None and not program.judge_failed:
-            proposer.tell(program)
+            proposer.tell(credited)
 
     def replay(self, storage: Storage) -> None:
         """Tell every proposer what it was told before the run was broken off."""
-        for name, proposer in self._by_name.items():
+        for program in map(self._credit.of, storage.programs(state=ProgramState.FINISHED)):
+            proposer = self._by_name.get(program.proposer)
+            if proposer is not None and not program.judge_failed and not isinstance(proposer, Replays):
+                proposer.tell(program)
+        for proposer in self._by_name.values():
             if isinstance(proposer, Replays):
                 proposer.replay(storage)
-                continue
-            for program in storage.programs(state=ProgramState.FINISHED, proposer=name):
-                self.tell(program)
 
     def _active(self) -> list[Proposer]:
         return [proposer for name, proposer in self._by_name.items() if self._weights[name] > 0]

@@ -29,6 +29,7 @@ from evolve.database.records import (
     Reset,
 )
 from evolve.database.steering import Steering
+from evolve.database.steps import Shown, Step, StepKind
 from evolve.database.storage import Storage
 from evolve.equivalents import Equivalents
 from evolve.errors import EvolveError
@@ -78,6 +79,8 @@ class Run:
         storage.settle_lost_calls()
         totals = storage.totals()
         self.next_number = totals.next_number
+        self.variants = totals.variants
+        """How many variants tuned inside are stored."""
         self.migration_round = record.migration_round
         self.tally = Tally(totals)
         self._asked: dict[int, Reservation] = {}
@@ -118,7 +121,7 @@ class Run:
         Raises:
             UsageError: the directory is not empty or cannot be written, or the database cannot be used.
         """
-        new = NewRun(directory.name, task.name, task.hash, settings, config)
+        new = NewRun(directory.name, task.name, task.hash, settings, config, task.model_dump_json(exclude={"folder"}))
         folder, storage = create_storage(directory, new, url)
         return cls(folder, storage, task, settings, clock)
 
@@ -164,22 +167,48 @@ class Run:
         """
         if self.population.best is None:
             raise EvolveError("the seed program has to be judged and placed before anything is asked")
-        reservation = self.budget.reserve(Charge(candidates=1) + extra)
-        if isinstance(reservation, StopReason):
-            raise EvolveError(f"the cap on {reservation.value} is met")
         begun = self.broken_off.next()
-        number = begun.number if begun else self.next_number
-        self.next_number = max(self.next_number, number + 1)
-        self._asked[number] = reservation
+        number = self._reserve_number(Charge(candidates=1) + extra, begun.number if begun else None)
+        if isinstance(number, StopReason):
+            raise EvolveError(f"the cap on {number.value} is met")
         if begun is not None:
-            return self._context(number, begun.island, begun.parent, begun.inspirations, begun.proposer)
-        choice = self.population.choose(number, self.settings.search)
+            return self._context(number, begun.island, begun.parent, begun.inspirations, resumes=begun.proposer)
+        choice = self.population.choose(number, self.settings.search, turn=self._turn(number))
         others = tuple(elite.number for elite in choice.inspirations)
         return self._context(number, choice.island, choice.parent.number, others)
 
+    def ask_variant(self, structure: Program, variants: tuple[int, ...]) -> ProposeContext | StopReason:
+        """Ask for the next variant of a judged structure, of which these are judged already, or say what forbids it."""
+        number = self.stop_reason() or self._reserve_number(Charge(candidates=1))
+        if isinstance(number, StopReason):
+            return number
+        return self._context(number, structure.island, structure.number, variants, variant_of=structure.number)
+
+    def _turn(self, number: int) -> int:
+        """Whose turn it is under a number: variants tuned inside stay on their island and take nobody's."""
+        return number - self.variants
+
+    def _reserve_number(self, charge: Charge, number: int | None = None) -> int | StopReason:
+        """Reserve for a proposal under this number, or the next one."""
+        reservation = self.budget.reserve(charge)
+        if isinstance(reservation, StopReason):
+            return reservation
+        number = number or self.next_number
+        self.next_number = max(self.next_number, number + 1)
+        self._asked[number] = reservation
+        return number
+
     def _context(
-        self, number: int, island: int, parent: int, inspirations: tuple[int, ...], resumes: str = ""
+        self,
+        number: int,
+        island: int,
+        parent: int,
+        inspirations: tuple[int, ...],
+        *,
+        variant_of: int | None = None,
+        resumes: str = "",
     ) -> ProposeContext:
+        self.storage.note(Step(StepKind.ASK, number, variant_of, str(Shown(island, parent, inspirations))))
         shown = self.program(parent)
         return ProposeContext(
             task=self.task,
@@ -191,10 +220,12 @@ class Run:
             known=lambda source: self.storage.find(source_hash(storable(source)), shown.language) is not None,
             equivalent=self._equivalents.find,
             resumes=resumes,
+            variant_of=variant_of,
         )
 
     def withdraw(self, context: ProposeContext) -> None:
         """Nobody could be asked: give the reservation back, and go on with what was broken off another time."""
+        self.storage.note(Step(StepKind.WITHDRAW, context.number))
         self.budget.settle(self._asked.pop(context.number))
         self.broken_off.put_back(context.number)
 
@@ -216,20 +247,33 @@ class Run:
         if isinstance(proposal, Dropped):
             self.storage.end_dialogue(Ending(context.number, proposal.reason, proposal.message, proposal.learnt))
         if not isinstance(proposal, Proposal):
+            self.storage.note(Step(StepKind.PASS, context.number))
             self.budget.settle(reservation)
             return None
-        program = self._store(context.number, context.island, proposal)
+        program = self._store(context.number, context.island, proposal, variant_of=context.variant_of)
+        self.variants += context.variant_of is not None
         self.budget.settle(reservation, Charge(candidates=1))
         return program
 
     def add_seed(self) -> Program | StopReason:
         """Store the task's seed program, the first of every run, or say which cap forbids it."""
-        return self._add(0, seed_proposal(self.task))
+        return self.stop_reason() or self._add(0, seed_proposal(self.task))
 
     def take(self, answer: Answer) -> Program | StopReason:
         """Make an agent's answer the next program, or say which cap forbids it; it then goes on waiting."""
-        island = self.population.next_island(self.next_number).number if answer.island is None else answer.island
-        return self._add(island, answered(answer), answer.id)
+        return self.hand_in(answered(answer), answer.island, answer.id)
+
+    def hand_in(self, proposal: Proposal, island: int | None, answer: int | None = None) -> Program | StopReason:
+        """Make a proposal that nobody asked for the next program, or say which cap forbids it.
+
+        ``island`` is where it belongs; ``None`` leaves that to the search.
+        """
+        refusal = self.stop_reason()
+        if refusal is not None:
+            return refusal
+        self.storage.note(Step(StepKind.TAKE, self.next_number, island))
+        turn = self._turn(self.next_number)
+        return self._add(self.population.next_island(turn).number if island is None else island, proposal, answer)
 
     def obey(self, steering: Steering) -> None:
         """Take over what people told the run: bans, paused islands, and the caps as they are stored now."""
@@ -239,20 +283,26 @@ class Run:
         self.settings = self.settings.model_copy(update={"caps": caps})
         self.budget.caps = caps
 
-    def _add(self, island: int, proposal: Proposal, answer: int | None = None) -> Program | StopReason:
-        refusal = self.budget.reached() or self.budget.refusal(Charge(candidates=1))
-        if refusal is not None:
-            return refusal
-        program = self._store(self.next_number, island, proposal, answer)
+    def _add(self, island: int, proposal: Proposal, answer: int | None = None) -> Program:
+        program = self._store(self.next_number, island, proposal, answer=answer)
         self.next_number += 1
         self.budget.book(Charge(candidates=1))
         return program
 
-    def _store(self, number: int, island: int, proposal: Proposal, answer: int | None = None) -> Program:
+    def _store(
+        self,
+        number: int,
+        island: int,
+        proposal: Proposal,
+        *,
+        answer: int | None = None,
+        variant_of: int | None = None,
+    ) -> Program:
         twin = self.storage.find(source_hash(storable(proposal.source)), proposal.language)
         generation = 1 + max((self.program(n).generation for n in proposal.parents), default=-1)
-        program = new_program(number, island, generation, proposal, twin)
+        program = replace(new_program(number, island, generation, proposal, twin), variant_of=variant_of)
         self._equivalents.add(number, program.source, program.language)
+        self.storage.note(Step(StepKind.TELL, number))
         if twin is None:
             self.storage.add_program(program, answer=answer)
         elif program.state is ProgramState.QUEUED:
@@ -285,6 +335,7 @@ class Run:
         order = self.tally.finished + 1
         twins = self._twins.pop(program.number, [])
         done = replace(program, state=ProgramState.FINISHED, placement=placement)
+        self.storage.note(Step(StepKind.FINISH, program.number))
         self.storage.finish(
             Finish(
                 number=program.number,
@@ -316,6 +367,7 @@ class Run:
             for move, elite in zip(moves, elites, strict=True)
             if move.placement is not AddStatus.NOT_ADDED
         ]
+        self.storage.note(Step(StepKind.MIGRATE, other=self.migration_round + 1))
         self.storage.migrate(Migrations(self.migration_round + 1, tuple(moves), tuple(cell for _, cell in won)))
         self.migration_round += 1
         for elite, cell in won:
@@ -325,6 +377,7 @@ class Run:
         """Let an island start over from one elite of another."""
         record = island.restarted()
         text = f"island {island.number} starts over from program {founder.number}"
+        self.storage.note(Step(StepKind.RESET, founder.number, island.number))
         self.storage.reset(Reset(record, CellRecord(island.number, founder.cell, founder.number), text))
         island.record = record
         island.archive.restart(founder)

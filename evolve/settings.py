@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
+from pydantic import BeforeValidator, Field, NonNegativeInt, PositiveFloat, PositiveInt
 
 from evaluators.evaluation import Frozen
 
 Finite = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, le=1)]
+Names = Annotated[tuple[str, ...], BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else value)]
+"""In TOML a list."""
 
 
 class Caps(Frozen):
@@ -53,6 +55,10 @@ class SearchSettings(Frozen):
     """Share of parents drawn uniformly over the cells; the others are drawn by rank."""
     inspirations: NonNegativeInt = 3
     """Other elites shown beside the parent, from as many different cells as there are."""
+    tune_inside: NonNegativeInt = 4
+    """Variants of a new structure with tunables that are tried before its best one is compared with others; 0: none."""
+    tune_inside_from: Names = ("llm", "agent")
+    """The proposers whose programs are such structures."""
     give_up_after: PositiveInt = 200
     """Proposals in a row without a new program, after which the proposers count as exhausted."""
     evaluation_timeout_s: PositiveFloat | None = None

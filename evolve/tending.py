@@ -24,7 +24,11 @@ class Tender:
 
     def due(self) -> bool:
         """Whether something has to be done before the next placement."""
-        return self._run.budget.reached() is None and (self._migration_due() or self._stagnant() is not None)
+        return self._run.budget.reached() is None and self.wanted()
+
+    def wanted(self) -> bool:
+        """Whether the policies would have something done, whatever the caps say."""
+        return self._migration_due() or self._stagnant() is not None
 
     async def tend(self) -> None:
         """Do one thing that is due.

@@ -4,8 +4,12 @@ A fake program says in a comment what the judge will find::
 
     # fake: score=1.25 status=passed regs=3
 
-``score`` and ``status`` are the verdict, everything else becomes a measure. Without such a line the score is drawn
-from the source's hash. The same source always gets the same verdict.
+``score`` and ``status`` are the verdict, everything else becomes a measure. A value may name a constant of the source::
+
+    # fake: score=GAIN
+    GAIN = 1.5  # tune: 1.0, 1.5, 2.0
+
+Without such a line the score is drawn from the source's hash. The same source always gets the same verdict.
 """
 
 from __future__ import annotations
@@ -26,6 +30,7 @@ from evolve.types import Program, Proposal, ProposeContext
 ENVIRONMENT = Environment(device_class="fake:1")
 TASK_HASH = "f" * 64
 _LINE = re.compile(r"# fake:(.*)")
+_CONSTANT = re.compile(r"^(\w+) = (\S+)", re.MULTILINE)
 _INTERVAL_SHARE = 0.01
 
 
@@ -177,7 +182,11 @@ def random_walk(context: ProposeContext) -> str:
 
 def _facts(source: str) -> dict[str, str]:
     line = _LINE.search(source)
-    return dict(fact.split("=", 1) for fact in line.group(1).split()) if line else {}
+    if line is None:
+        return {}
+    constants = dict(_CONSTANT.findall(source))
+    facts = (fact.split("=", 1) for fact in line.group(1).split())
+    return {name: constants.get(value, value) for name, value in facts}
 
 
 def _score(source: str) -> float:

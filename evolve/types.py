@@ -119,6 +119,8 @@ class Program:
     """A second verdict that overrides the first: the confirmation of a new best, or a failure during a duel."""
     duplicate_of: int | None = None
     """The program with the same source and language that was judged in its place."""
+    variant_of: int | None = None
+    """The structure whose tunable values were searched, before it was compared as a structure, and gave this."""
     judge_failed: bool = False
     """The judge itself failed on it until we gave up: no evidence against its author, and no proposer is told."""
 
@@ -151,6 +153,8 @@ class ProposeContext:
     rng: np.random.Generator
     known: Callable[[str], bool] = lambda source: False
     """Whether the run already holds a program with this source text in the parent's language, judged or not."""
+    variant_of: int | None = None
+    """The structure that is tuned inside; it is the parent, and the inspirations are its judged variants."""
     equivalent: Callable[[str, Language], int | None] = lambda source, language: None
     """The program of the run that is equal up to layout, comments and local names."""
     resumes: str = ""
@@ -178,7 +182,8 @@ class Proposer(Protocol):
     def tell(self, program: Program) -> None:
         """A program of this proposer was judged and placed. Called once each, also for those of a resumed run.
 
-        A duplicate is told like any other, with ``duplicate_of`` set and its original's verdict. A program on which
+        A duplicate is told like any other, with ``duplicate_of`` set and its original's verdict. A structure that was
+        tuned inside is told with the verdicts and the placement of its best variant. A program on which
         the judge itself failed (``judge_failed``) is never told. On resume every finished program of this proposer is
         told again, in the order in which they finished, before the first ``propose``.
         """

@@ -13,8 +13,10 @@ def names(requirements):
 
 
 def test_the_default_install_needs_neither_torch_nor_triton():
-    assert names(PROJECT["project"]["dependencies"]).isdisjoint({"torch", "triton", "pandas", "matplotlib", "psycopg"})
-    assert set(PROJECT["project"]["optional-dependencies"]) == {"gpu", "postgres", "notebook", "dev"}
+    assert names(PROJECT["project"]["dependencies"]).isdisjoint(
+        {"torch", "triton", "pandas", "matplotlib", "psycopg", "mcp"}
+    )
+    assert set(PROJECT["project"]["optional-dependencies"]) == {"gpu", "postgres", "mcp", "notebook", "dev"}
 
 
 def test_what_the_wheel_carries_exists():
@@ -33,3 +35,8 @@ def test_the_licence_is_whole():
 def test_the_cpu_constraints_name_the_pair_that_belongs_together():
     pins = dict(line.split("==") for line in (ROOT / "constraints-cpu.txt").read_text().splitlines() if "==" in line)
     assert pins == {"torch": "2.13.0", "triton": "3.7.1"}
+
+
+def test_the_page_on_tasks_names_every_shipped_one():
+    page = (ROOT / "docs" / "tasks.md").read_text()
+    assert [t.parent.name for t in (ROOT / "tasks").glob("*/task.toml") if f"| `{t.parent.name}` |" not in page] == []

@@ -36,8 +36,8 @@ class Standstill:
 class Host(Protocol):
     """Judges what was handed in, where no search does."""
 
-    async def judge(self) -> Outcome:
-        """Take the run up, have everything judged that waits, and give it back."""
+    async def judge(self) -> Outcome | None:
+        """Take the run up, have everything judged that waits, and give it back; ``None`` while it is at that."""
         ...
 
 
@@ -100,10 +100,10 @@ async def take_verdict(desk: Desk, answer: Answer, host: Host) -> Program | Stan
             outcome = await host.judge()
         except RunLockedError:
             continue
+        if outcome is None or (outcome.reason is None and outcome.text == DRAINED):
+            continue
         program = program_of(desk, answer)
         if program is None or program.state is not ProgramState.FINISHED:
-            if outcome.reason is None and outcome.text == DRAINED:
-                continue
             return Standstill(f"{outcome.text}: {_kept(program)}", program)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from evaluators.evaluation import Timed
-from evaluators.task import Task
+from evaluators.task import Language, Task
 from evolve.database.mail import Lease
 from evolve.database.reader import StorageReader
 from evolve.display.summary import strongest_baselines, versus_strongest
@@ -33,7 +33,8 @@ class Briefing:
 
 def brief(storage: StorageReader, task: Task, lease: Lease) -> Briefing:
     """Make a lease's briefing."""
-    context = _context(storage, task, lease)
+    parent = storage.program(lease.parent)
+    context = facts_of(storage, task, parent, inspirations=lease.inspirations)
     prompt = PromptBook().render(context)
     best = storage.run().best
     stands = standing(storage.program(best) if best else None, task)
@@ -55,11 +56,15 @@ def standing(best: Program | None, task: Task) -> str:
     return f"The best confirmed program is {best.number}: {merit}."
 
 
-def _context(storage: StorageReader, task: Task, lease: Lease) -> PromptContext:
-    """The same facts that a model's prompt on this parent would be made of."""
-    parent = storage.program(lease.parent)
-    experience = Experience.stored(task, storage)
-    facts = RunFacts(task, experience, storage.program, hints=lambda: storage.steering().wishes)
-    inspirations = tuple(storage.program(number) for number in lease.inspirations)
-    asked = ProposeContext(task, 0, lease.island, parent, inspirations, np.random.default_rng(0))
-    return replace(facts.facts(asked, Subject(parent, parent.language)), operator="agent")
+def facts_of(
+    storage: StorageReader,
+    task: Task,
+    parent: Program,
+    language: Language | None = None,
+    inspirations: tuple[int, ...] = (),
+) -> PromptContext:
+    """The same facts that a model's prompt on ``parent`` would be made of."""
+    facts = RunFacts(task, Experience.stored(task, storage), storage.program, lambda: storage.steering().wishes)
+    shown = tuple(storage.program(number) for number in inspirations)
+    asked = ProposeContext(task, 0, parent.island, parent, shown, np.random.default_rng(0))
+    return replace(facts.facts(asked, Subject(parent, language or parent.language)), operator="agent")

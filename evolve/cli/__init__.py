@@ -33,6 +33,8 @@ Exit codes:
         "ask": ("evolve.cli.agents:ask", "Ask a run for a program to work on."),
         "tell": ("evolve.cli.agents:tell", "Hand in a program for a lease, and print its number."),
         "steer": ("evolve.cli.steer:steer", "Tell a run what to do while it goes on."),
+        "mcp": ("evolve.cli.mcp:mcp", "Let a coding agent take part in a run over the Model Context Protocol."),
+        "replay": ("evolve.cli.replay:replay", "Run a recorded search again, from what its database holds."),
         "doctor": ("evolve.cli.doctor:doctor", "Show what this machine offers and lacks."),
         "db": ("evolve.cli.database:db", "Look after a run's database."),
     },

@@ -80,7 +80,8 @@ def _seed_rows(seed: Evaluation) -> list[CheckRow]:
         for w in seed.workloads
         if w.call_us is not None
     ]
-    return rows or [CheckRow("seed program", "", "", f"passed, score {seed.score:.10g}")]
+    outcome = "passed, without a score" if seed.score is None else f"passed, score {seed.score:.10g}"
+    return rows or [CheckRow("seed program", "", "", outcome)]
 
 
 def _report(report: CheckReport) -> Report:

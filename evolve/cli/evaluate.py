@@ -9,7 +9,7 @@ from typing import get_args
 import click
 
 from evaluators.client import JudgeSettings, SandboxMode
-from evaluators.errors import UsageError
+from evaluators.errors import JudgeError, UsageError
 from evaluators.evaluation import Evaluation, Status
 from evaluators.task import Language, Task
 from evaluators.task_loading import find_task, load_task
@@ -52,6 +52,8 @@ def evaluate(
     source = _read(file)
     spoken = language or _language(file, loaded)
     evaluation = asyncio.run(_judge(services().start_judge, loaded, sandbox, (source, spoken), output))
+    if evaluation.status is Status.INFRA_ERROR:
+        raise JudgeError(evaluation.message)
     output.show(Report(evaluation.model_dump(mode="json"), describe(evaluation)))
     return Exit.DONE if evaluation.status is Status.PASSED else Exit.NO
 
@@ -82,5 +84,6 @@ def _language(file: Path, task: Task) -> Language:
     try:
         return program_language(task, file.name)
     except ValueError:
-        choices = ", ".join(task.languages)
-        raise UsageError(f"{file}: its suffix does not say which of {choices} it is; use --language") from None
+        choices = " or ".join(task.languages)
+        known = f"task {task.name} takes {choices}, and that is no suffix of it"
+        raise UsageError(f"{file}: {known}; use --language where it is one all the same") from None

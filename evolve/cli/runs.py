@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -28,6 +30,15 @@ def find_run(run: Path) -> Path:
     raise UsageError(f"{run}: no such run; name the directory that evolve run made")
 
 
+def own_name() -> str:
+    """What to type to get this program: its name where that finds it, else the path it was called by."""
+    called = sys.argv[0]
+    found = shutil.which("evolve")
+    if Path(called).name != "evolve" or (found is not None and Path(found).samefile(called)):
+        return "evolve"
+    return called
+
+
 def program_of(view: RunView, number: int) -> Program:
     """One program of a run.
 
@@ -52,6 +63,7 @@ def account_of(run: Run | RunView, directory: Path, task_name: str, task: Task |
         progress=run.progress(),
         seed=seed,
         reason=reason,
+        command=own_name(),
         best_known=task.best_known if task else None,
         best_known_source=task.best_known_source if task else "",
         talk=_talk(run),

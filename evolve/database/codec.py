@@ -38,6 +38,7 @@ def program_row(program: Program) -> Row:
         "generation": program.generation,
         "state": program.state.value,
         "duplicate_of": program.duplicate_of,
+        "variant_of": program.variant_of,
     }
 
 
@@ -62,6 +63,7 @@ def program_of(row: Mapping[str, Any], evaluation: Evaluation | None, confirmati
         placement=AddStatus(row["placement"]) if row["placement"] else None,
         confirmation=confirmation,
         duplicate_of=row["duplicate_of"],
+        variant_of=row["variant_of"],
         judge_failed=evaluation is not None and bool(row["judge_failed"] or row["confirmation_judge_failed"]),
     )
 

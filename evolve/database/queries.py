@@ -71,7 +71,7 @@ def _select_table() -> Select[*tuple[Any, ...]]:
 
     before = programs.c["number", "island", "generation", "operator", "proposer", "model", "language", "state"]
     verdict = ("status", "stage", "score", "speedup_low", "speedup", "speedup_high", "message", "device_class")
-    after = programs.c["placement", "finish_order", "duplicate_of", "parents", "note", "source_hash"]
+    after = programs.c["placement", "finish_order", "duplicate_of", "variant_of", "parents", "note", "source_hash"]
     return (
         select(
             *before,

@@ -23,6 +23,8 @@ class NewRun:
     settings: RunSettings
     config: str = ""
     """The resolved configuration as TOML, without secrets."""
+    task: str = ""
+    """The task as JSON, without its folder: what a replay needs to know of it."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,8 @@ class RunRecord:
     task_hash: str
     settings: RunSettings
     config: str
+    task: str
+    """The task as JSON, as it was when the run began; without its folder."""
     status: RunStatus
     reason: str
     created_at: float
@@ -155,6 +159,8 @@ class Totals:
     next_number: int
     finished: int
     duplicates: int
+    variants: int = 0
+    """Programs stored that are variants of others, tuned inside."""
     verdicts: dict[str, int] = field(default_factory=dict)
     since_best: int = 0
     """Passed, new programs that finished after the best did."""

@@ -49,6 +49,7 @@ runs = Table(
     Column("task_hash", String(64), nullable=False),
     Column("settings", Text, nullable=False),
     Column("config", Text, nullable=False),
+    Column("task", Text, nullable=False),
     Column("status", String(20), nullable=False),
     Column("reason", Text, nullable=False),
     Column("created_at", Float, nullable=False),
@@ -87,6 +88,7 @@ programs = Table(
     Column("placement", String(20)),
     Column("finish_order", Integer),
     Column("duplicate_of", Integer),
+    Column("variant_of", Integer),
     Column("attempts", Integer, nullable=False),
     Column("created_at", Float, nullable=False),
     Column("judged_at", Float),
@@ -318,6 +320,18 @@ events = Table(
     Column("kind", String(30), nullable=False),
     Column("text", Text, nullable=False),
     Column("program", Integer),
+    Index(None, "run_id"),
+)
+
+steps = Table(
+    "steps",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    _run_id(),
+    Column("kind", String(20), nullable=False),
+    Column("program", Integer),
+    Column("other", Integer),
+    Column("text", Text, nullable=False),
     Index(None, "run_id"),
 )
 

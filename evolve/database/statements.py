@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from sqlalchemy import bindparam, exists, insert, literal, select, update
 
-from evolve.database.schema import answers, cells, evaluations, events, islands, ledger, programs, texts
+from evolve.database.schema import answers, cells, evaluations, events, islands, ledger, programs, steps, texts
 from evolve.types import AddStatus, ProgramState
 
 _QUEUED, _JUDGED, _FINISHED = (state.value for state in ProgramState)
@@ -65,3 +65,4 @@ ADD_PROGRAM = insert(programs)
 ADD_EVALUATION = insert(evaluations).returning(evaluations.c.id)
 ADD_LEDGER = insert(ledger)
 ADD_EVENT = insert(events)
+ADD_STEP = insert(steps)

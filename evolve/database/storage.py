@@ -22,6 +22,7 @@ from evolve.database.records import (
     Totals,
 )
 from evolve.database.steering import Steering
+from evolve.database.steps import Step
 from evolve.types import Program, ProgramState, RunStatus
 
 
@@ -126,6 +127,13 @@ class Storage(Protocol):
         """Book a cost that has no result, for instance of an abandoned evaluation."""
         ...
 
+    def note(self, step: Step) -> None:
+        """Put down what happens, in the order in which it does: stored in the transaction of the next write.
+
+        So what a crash takes with it has left no trace elsewhere.
+        """
+        ...
+
     def add_event(self, event: Event) -> None:
         """Append to the run's history."""
         ...
@@ -148,6 +156,10 @@ class Storage(Protocol):
 
     def unfinished(self) -> list[Program]:
         """What a crash left: first what is ``judged``, in that order, then what is ``queued``, by number."""
+        ...
+
+    def variants(self, number: int) -> list[Program]:
+        """The variants of a structure that were stored, by number."""
         ...
 
     def find(self, source_hash: str, language: Language) -> tuple[int, ProgramState] | None:
@@ -188,6 +200,10 @@ class Storage(Protocol):
 
     def events(self) -> Sequence[Event]:
         """The run's history, oldest first."""
+        ...
+
+    def steps(self) -> Sequence[Step]:
+        """Everything that was noted, in order."""
         ...
 
     def model_calls(self) -> Iterator[ModelCall]:

@@ -11,10 +11,11 @@ from sqlalchemy.exc import IntegrityError
 
 from evaluators.evaluation import Environment
 from evolve.database.codec import ledger_row, text_hash
-from evolve.database.engine import transaction
+from evolve.database.engine import naming_failures, transaction
 from evolve.database.reader import StorageReader
 from evolve.database.records import Event, LedgerEntry
-from evolve.database.statements import ADD_EVENT, ADD_LEDGER, ADD_TEXT
+from evolve.database.statements import ADD_EVENT, ADD_LEDGER, ADD_STEP, ADD_TEXT
+from evolve.database.steps import Step
 from evolve.errors import StorageError
 
 
@@ -25,9 +26,15 @@ class SqlWriter(StorageReader):
         """Write run ``run_id``; ``clock`` gives seconds since the epoch."""
         super().__init__(engine, run_id)
         # One connection for the run's whole life: taking it from the pool costs more than most statements.
-        self._connection = engine.connect().execution_options(write=True)
+        with naming_failures(engine):
+            self._connection = engine.connect().execution_options(write=True)
         self._clock = clock
         self._environment: tuple[Environment, str] | None = None
+        self._noted: list[Step] = []
+
+    def note(self, step: Step) -> None:
+        """See :class:`~evolve.database.storage.Storage`."""
+        self._noted.append(step)
 
     def close(self) -> None:
         """See :class:`~evolve.database.storage.Storage`."""
@@ -39,11 +46,13 @@ class SqlWriter(StorageReader):
         committed = False
         try:
             with transaction(self._connection):
+                self._add_steps(self._connection)
                 yield self._connection
             committed = True
         except IntegrityError as error:
             raise StorageError(f"the database refuses it: {' '.join(str(error.orig).split())}") from error
         finally:
+            self._noted.clear()
             if not committed:  # What was rolled back may have been the environment remembered as stored.
                 self._environment = None
 
@@ -60,6 +69,11 @@ class SqlWriter(StorageReader):
         key = text_hash(content)
         self._prepared.execute(connection, ADD_TEXT, {"run": self._run_id, "key": key, "content": content})
         return key
+
+    def _add_steps(self, connection: Connection) -> None:
+        for step in self._noted:
+            row = {"run_id": self._run_id, "kind": step.kind.value, "program": step.program}
+            self._prepared.execute(connection, ADD_STEP, {**row, "other": step.other, "text": step.text})
 
     def _add_ledger(self, connection: Connection, entry: LedgerEntry) -> None:
         row = {**ledger_row(entry), "run_id": self._run_id, "created_at": self._clock()}

@@ -10,7 +10,7 @@ from evolve.display import wording
 from evolve.display.costs import Talk, costs_data, costs_notes, costs_table
 from evolve.display.report import Report, Table, facts
 from evolve.observer import Progress
-from evolve.types import Program
+from evolve.types import Program, StopReason
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,8 @@ class Account:
     best_known_source: str = ""
     talk: Talk = field(default_factory=Talk)
     """With language models."""
+    command: str = "evolve"
+    """How this program is called here."""
 
 
 def summarise(account: Account) -> Report:
@@ -145,13 +147,19 @@ def _sandbox_warning(program: Program | None) -> str:
 
 
 def _next_steps(account: Account) -> str:
-    run = account.directory
-    steps = [f"evolve show {run}", f"evolve resume {run}"]
+    run, evolve = account.directory, account.command
+    steps = [f"{evolve} show {run}", f"{evolve} resume {run}{_raised_cap(account)}"]
     best = account.progress.best
     if best is not None:
         name = f"best{_SUFFIX.get(best.language, '.txt')}"
-        steps[1:1] = [f"evolve best {run} -o {name}", f"evolve eval {account.task} {name}"]
+        steps[1:1] = [f"{evolve} best {run} -o {name}", f"{evolve} eval {account.task} {name}"]
     return "\n".join(steps)
+
+
+def _raised_cap(account: Account) -> str:
+    """What has to be added for a run that met a cap to go on: twice as much of it."""
+    cap = account.progress.caps.model_dump().get(account.reason)
+    return "" if not cap or account.reason == StopReason.TARGET else f" --set caps.{account.reason}={2 * cap:.15g}"
 
 
 _SUFFIX: Mapping[str, str] = {"cpp": ".cpp", "cuda": ".cu", "python": ".py", "triton": ".py"}

@@ -20,9 +20,9 @@ class Move:
     elite: Elite
 
 
-def island_of(number: int, islands: int) -> int:
-    """The island that program ``number`` belongs to: round robin, so that no island waits for another."""
-    return (number - 1) % islands
+def island_of(turn: int, islands: int) -> int:
+    """The island that the ``turn``-th program belongs to: round robin, so that no island waits for another."""
+    return (turn - 1) % islands
 
 
 def migration_due(finished: int, rounds_done: int, every: int, islands: int) -> bool:

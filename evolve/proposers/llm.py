@@ -26,6 +26,7 @@ from evolve.llm.ensemble import Ensemble, Question
 from evolve.llm.errors import AllModelsDownError, CallError, CapError
 from evolve.llm.request import CallKey, Message, Request
 from evolve.llm.settings import ModelName
+from evolve.policies.credit import Credit
 from evolve.prompts.context import PromptContext
 from evolve.prompts.operators import OPERATORS, fitting
 from evolve.prompts.rendering import Prompt, PromptBook, TooLong
@@ -36,6 +37,9 @@ CALL_FAILED = "call_failed"
 """The outcome of a dialogue that a model's server ended: it says nothing of the operator."""
 KNOWN = "known"
 """The outcome of a dialogue whose program the run holds already."""
+
+TOO_LONG = "too_long"
+"""The outcome of a dialogue that could not be gone on with after a crash."""
 
 
 @dataclass(frozen=True)
@@ -211,8 +215,8 @@ class LlmProposer:
     def replay(self, storage: History) -> None:
         """Learn again, in the order in which it was learnt: from programs, and from dialogues that became none."""
         endings = deque(sorted(storage.endings(), key=lambda pair: pair[1].learnt))
-        for program in storage.programs(state=ProgramState.FINISHED, proposer=NAME):
-            if program.judge_failed:
+        for program in map(Credit().of, storage.programs(state=ProgramState.FINISHED)):
+            if program.proposer != NAME or program.judge_failed:
                 continue
             while endings and endings[0][1].learnt <= self._learnt:
                 self._recall(*endings.popleft())
@@ -254,7 +258,7 @@ class LlmProposer:
         if arm is None:
             return Dropped(CALL_FAILED, f"{begun.model} is no longer among the models", self._learnt)
         draft = self._drafted(arm, subject, self._parts.briefing.facts(context, subject))
-        return draft or self._dropped(context, arm, "too_long", "the prompt no longer fits its budget")
+        return draft or self._dropped(context, arm, TOO_LONG, "the prompt no longer fits its budget")
 
     async def _converse(self, context: ProposeContext, draft: Draft) -> Spoken:
         task, parent = self._parts.task, draft.subject.parent
@@ -282,22 +286,7 @@ class LlmProposer:
         if known is not None:
             words = f"equals program {known} up to layout, comments and local names"
             return self._dropped(context, arm, KNOWN, words)
-        shown = _shown(draft)
-        return Proposal(
-            source=edited.source,
-            language=subject.language,
-            operator=arm.operator,
-            proposer=NAME,
-            parents=(subject.parent.number, *(shown if arm.operator == "crossover" else ())),
-            inspirations=shown,
-            model=str(arm.model),
-            note=edited.note,
-            details={
-                "calls": spoken.calls,
-                "reasons": [reason.value for reason in spoken.reasons],
-                "tolerated": sorted(tolerance.value for tolerance in edited.tolerated),
-            },
-        )
+        return offered(arm, subject, tuple(p.number for p in draft.facts.inspirations), spoken, edited)
 
     def _dropped(self, context: ProposeContext, arm: Arm, reason: str, message: str) -> Dropped:
         learnt = self._learnt
@@ -309,11 +298,24 @@ def _question(prompt: Prompt) -> Question:
     return Question(prompt.system, (Message("user", prompt.user),))
 
 
-def _shown(draft: Draft) -> tuple[int, ...]:
-    """The inspirations that the operator shows."""
-    if "inspirations" not in OPERATORS[draft.arm.operator].sections:
-        return ()
-    return tuple(program.number for program in draft.facts.inspirations)
+def offered(arm: Arm, subject: Subject, inspirations: tuple[int, ...], spoken: Spoken, edited: Edited) -> Proposal:
+    """The proposal that a dialogue came to; ``inspirations`` are those there were, whether the operator shows them."""
+    shown = inspirations if "inspirations" in OPERATORS[arm.operator].sections else ()
+    return Proposal(
+        source=edited.source,
+        language=subject.language,
+        operator=arm.operator,
+        proposer=NAME,
+        parents=(subject.parent.number, *(shown if arm.operator == "crossover" else ())),
+        inspirations=shown,
+        model=str(arm.model),
+        note=edited.note,
+        details={
+            "calls": spoken.calls,
+            "reasons": [reason.value for reason in spoken.reasons],
+            "tolerated": sorted(tolerance.value for tolerance in edited.tolerated),
+        },
+    )
 
 
 def _dialogue(context: ProposeContext, draft: Draft) -> Dialogue:

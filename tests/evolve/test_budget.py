@@ -129,6 +129,17 @@ def test_a_cap_is_finite_and_not_negative(name: str, value: object) -> None:
         Caps(**{name: value})  # type: ignore[arg-type]
 
 
+@given(st.floats(1e-6, 1e6), st.lists(st.floats(0, 1e5), max_size=20))
+def test_what_remains_of_the_device_can_be_reserved(cap: float, spent: list[float]) -> None:
+    """However the sums are rounded: 0.21 - 0.08 + 0.08 is more than 0.21."""
+    world = World(Caps(device_seconds=cap))
+    for device_s in spent:
+        world.budget.book(Charge(device_s=device_s))
+    remaining = world.budget.remaining_device_s()
+    assert remaining is not None
+    assert isinstance(world.budget.reserve(Charge(device_s=remaining)), Reservation)
+
+
 STEPS = st.lists(
     st.tuples(
         st.sampled_from(["reserve", "settle", "book"]),

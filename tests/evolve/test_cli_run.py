@@ -46,6 +46,13 @@ def test_resume_goes_on_where_the_run_stopped(evolve, toy):
     assert len(set(evolve.judge.evaluated)) == len(evolve.judge.evaluated)
 
 
+def test_what_to_type_next_is_what_goes_on(evolve, toy):
+    told = evolve("run", toy, "--dir", "r", "--set", "caps.candidates=5").output
+    command = next(line.strip() for line in told.splitlines() if "evolve resume" in line)
+    assert command == "evolve resume r --set caps.candidates=10"
+    assert json.loads(evolve(*command.split()[1:], "--json").stdout)["tried"] == 10
+
+
 def test_an_interrupted_and_resumed_run_proposes_what_a_whole_one_does(evolve, toy):
     one_worker = ["--set", "search.queue=0", "--set", "search.seed=5"]
     evolve("run", toy, "--dir", "whole", "--set", "caps.candidates=12", *one_worker)

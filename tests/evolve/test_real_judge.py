@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -125,3 +126,47 @@ def test_kill_nine_ends_every_process_and_resume_goes_on(tmp_path, after):
     assert all(p.evaluation is not None for p in after_resume.values())
     for number, program in before.items():
         assert after_resume[number].evaluation == program.evaluation, "what was judged is not judged again"
+
+
+def evolve(*arguments: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """The command line in a process of its own, from an empty folder."""
+    root = str(Path(__file__).parents[2])
+    return subprocess.run(
+        [sys.executable, "-c", "from evolve.cli import main; main()", *arguments],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": root, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=100,
+    )
+
+
+@pytest.mark.parametrize("command", [("run", "q4_matvec_cpu"), ("eval", "q4_matvec_cpu", "seed.cpp")])
+def test_a_missing_compiler_is_one_line_and_nothing_is_written(tmp_path, command):
+    (tmp_path / "seed.cpp").write_text("int x;\n")
+    done = evolve(*command, folder=tmp_path, PATH="/nonexistent", CXX="")
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1].startswith("evolve: no C++ compiler found: install g++")
+    assert "Traceback" not in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["seed.cpp"]
+
+
+def test_a_reference_that_disagrees_with_itself_is_one_line_and_nothing_is_written(tmp_path):
+    folder = tmp_path / "double"
+    shutil.copytree(Path(__file__).parents[1] / "data" / "double", folder)
+    (folder / "tolerance.lock").unlink()
+    reference = folder / "reference.py"
+    moody = "\n\n_right, _calls = oracle, []\n\n\ndef oracle(inputs, rows=None):\n    _calls.append(1)\n"
+    moody += "    found = _right(inputs, rows)\n    return {n: a + len(_calls) for n, a in found.items()}\n"
+    reference.write_text(reference.read_text() + moody)
+    before = sorted(tmp_path.rglob("*"))
+    done = evolve("check", str(folder), folder=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1].startswith(f"evolve: {reference}: ")
+    assert "Traceback" not in done.stderr
+    assert sorted(tmp_path.rglob("*")) == before
+    run = evolve("run", str(folder), folder=tmp_path)
+    assert run.returncode == 2
+    assert "no limits yet; run: evolve check" in run.stderr
+    assert sorted(tmp_path.rglob("*")) == before

@@ -23,6 +23,7 @@ workloads = [
   { axes = { M = 3, K = 1 }, split = "edge" },
 ]
 seed_program = "seed.py"
+baselines = [{ name = "plain", file = "seed.py", language = "python" }]
 """
 
 REFERENCE = """\

@@ -22,6 +22,7 @@ def upgrade() -> None:
     _model_calls()
     _dialogues()
     _books()
+    _steps()
     _mail()
 
 
@@ -34,6 +35,7 @@ def _runs_and_texts() -> None:
         sa.Column("task_hash", sa.String(length=64), nullable=False),
         sa.Column("settings", sa.Text(), nullable=False),
         sa.Column("config", sa.Text(), nullable=False),
+        sa.Column("task", sa.Text(), nullable=False),
         sa.Column("status", sa.String(length=20), nullable=False),
         sa.Column("reason", sa.Text(), nullable=False),
         sa.Column("created_at", sa.Float(), nullable=False),
@@ -74,6 +76,7 @@ def _programs() -> None:
         sa.Column("placement", sa.String(length=20), nullable=True),
         sa.Column("finish_order", sa.Integer(), nullable=True),
         sa.Column("duplicate_of", sa.Integer(), nullable=True),
+        sa.Column("variant_of", sa.Integer(), nullable=True),
         sa.Column("attempts", sa.Integer(), nullable=False),
         sa.Column("created_at", sa.Float(), nullable=False),
         sa.Column("judged_at", sa.Float(), nullable=True),
@@ -359,6 +362,21 @@ def _books() -> None:
         sa.PrimaryKeyConstraint("id", name="pk_events"),
     )
     op.create_index("ix_events_run_id", "events", ["run_id"], unique=False)
+
+
+def _steps() -> None:
+    op.create_table(
+        "steps",
+        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("run_id", sa.Integer(), nullable=False),
+        sa.Column("kind", sa.String(length=20), nullable=False),
+        sa.Column("program", sa.Integer(), nullable=True),
+        sa.Column("other", sa.Integer(), nullable=True),
+        sa.Column("text", sa.Text(), nullable=False),
+        sa.ForeignKeyConstraint(["run_id"], ["runs.id"], name="fk_steps_run_id"),
+        sa.PrimaryKeyConstraint("id", name="pk_steps"),
+    )
+    op.create_index("ix_steps_run_id", "steps", ["run_id"], unique=False)
 
 
 def _mail() -> None:

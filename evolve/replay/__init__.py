@@ -1,0 +1,1 @@
+"""Running a recorded search again: real policies, real database, and stored answers in place of models and judge."""
