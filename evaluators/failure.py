@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from evaluators.errors import JudgeError
 from evaluators.evaluation import Status
 from evaluators.zygote.request import ExitStatus
 
@@ -27,3 +28,8 @@ def verdict_of_exit(status: ExitStatus, when: str, words: str) -> tuple[Status, 
     if status.signal is not None:
         return Status.RUNTIME_ERROR, f"killed by {status.signal_name} {when}"
     return Status.RUNTIME_ERROR, f"exited with code {status.code} {when}"
+
+
+def our_failure(error: JudgeError) -> CandidateFailure:
+    """A failure of the judge or its device while a candidate was in hand, as the verdict that says so."""
+    return CandidateFailure(Status.INFRA_ERROR, str(error))

@@ -15,8 +15,9 @@ from evaluators.checker import Checker
 from evaluators.confidence import least_rounds, ratio_interval
 from evaluators.device import DeviceLock
 from evaluators.duel import StartPair, failed_duel, measured_blocks, run_duel
+from evaluators.errors import JudgeError
 from evaluators.evaluation import Duel, Environment, Evaluation, Interval, Stage, Status
-from evaluators.failure import CHALLENGER, OCCUPANT, CandidateFailure
+from evaluators.failure import CHALLENGER, OCCUPANT, CandidateFailure, our_failure
 from evaluators.plan import layout_of
 from evaluators.platform import Platform
 from evaluators.report import Subject, failed_evaluation, passed_evaluation
@@ -113,6 +114,8 @@ class KernelJudge:
                 return run_duel(self._bench, self._arena, self.calibrations, start, trail)
         except CandidateFailure as failure:
             return failed_duel(failure, trail)
+        except JudgeError as error:
+            return failed_duel(our_failure(error), trail)
 
     def series(
         self, challenger: tuple[str, Language], occupant: tuple[str, Language], rounds: int
@@ -144,6 +147,8 @@ class KernelJudge:
                 evaluation = stages(trail, program)
         except CandidateFailure as failure:
             return failed_evaluation(self._subject(source), trail, failure)
+        except JudgeError as error:
+            return failed_evaluation(self._subject(source), trail, our_failure(error))
         return evaluation.model_copy(update={"cost": trail.cost()})
 
     def _build(self, trail: Trail, source: str, language: Language, whose: str = CHALLENGER) -> BuiltProgram:
