@@ -373,6 +373,7 @@ class _Search:
 
     def _announce(self, finished: Sequence[Program]) -> None:
         for program in finished:
+            self._run.storage.note(Step(StepKind.LEARN, program.number))
             self._proposers.tell(program)
             self._observer.on_program(program)
         self._observer.on_progress(self._progress())

@@ -49,6 +49,9 @@ def dump(run: Path, file: Path, as_json: bool, display: DisplayMode) -> int:
     output = open_output(display, as_json)
     location, run_id = RunDirectory(find_run(run)).locate()
     engine = open_database(location, read_only=True)
-    size = dump_run(engine, run_id, file)
+    try:
+        size = dump_run(engine, run_id, file)
+    finally:
+        engine.dispose()
     output.show(Report({"file": str(file), "bytes": size}, [f"{file}: {size} bytes"]))
     return Exit.DONE

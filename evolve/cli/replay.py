@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -48,7 +48,7 @@ def replay(run: Path, directory: Path | None, as_recorded: tuple[str, ...], as_j
     """
     output = open_output(display, as_json)
     recording = open_recording(_find(run))
-    with _places(directory) as (where, scratch):
+    with closing(recording.storage), _places(directory) as (where, scratch):
         task = _task(recording, scratch)
 
         def proposers(opening: Opening) -> list[Proposer]:
@@ -56,7 +56,8 @@ def replay(run: Path, directory: Path | None, as_recorded: tuple[str, ...], as_j
             return [Tuner(task.flag_choices, config.tuner)]
 
         replayed = asyncio.run(run_again(recording, where, task, proposers, Silent(), as_recorded=as_recorded))
-    output.show(_report(recording, replayed, directory))
+        report = _report(recording, replayed, directory)
+    output.show(report)
     return Exit.NO if replayed.difference else Exit.DONE
 
 

@@ -79,6 +79,8 @@ class StepKind(StrEnum):
     """A cap kept migration or a reset, which was due, from happening before the next placement."""
     FINISH = "finish"
     """``program`` was placed."""
+    LEARN = "learn"
+    """The proposer of ``program`` was told what became of it."""
     MIGRATE = "migrate"
     """The next round of migration took place."""
     RESET = "reset"

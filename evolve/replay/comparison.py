@@ -37,6 +37,7 @@ _BEFORE = (
         StepKind.WITHDRAW,
         StepKind.TAKE,
         StepKind.OBEY,
+        StepKind.LEARN,
     }
 )
 _WITHIN = _PLACING | {StepKind.DUEL, StepKind.CONFIRM}

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from evaluators.errors import UsageError
 from evaluators.task import Task
 from evolve.database.records import MigrationRecord, Migrations
 from evolve.database.steps import Opening, Shown, Step, StepKind
@@ -110,6 +111,7 @@ class _Replayer:
             StepKind.CUT: self._cut,
             StepKind.UNTENDED: self._leave_untended,
             StepKind.FINISH: self._finish,
+            StepKind.LEARN: self._learn,
             StepKind.MIGRATE: self._tend,
             StepKind.RESET: self._tend,
             StepKind.REFUSE: self._refuse,
@@ -129,6 +131,9 @@ class _Replayer:
                 self._compare()
         except DifferenceError as error:
             difference = str(error)
+        except UsageError as error:
+            difference = str(error)
+            raise
         except EvolveError as error:
             step = steps[min(taken, len(steps) - 1)]
             difference = f"program {step.program}: at step {taken + 1} ({step.kind.value}): {error}"
@@ -246,6 +251,8 @@ class _Replayer:
             proposing.cancel()
             raise DifferenceError(f"program {step.program}: proposed by then in the recorded run, not now")
         proposal = proposing.result()
+        if step.kind is StepKind.TELL:
+            self._recording.program(context.number)  # It is there, or that is said.
         expect(step.program, "a proposal", step.kind is StepKind.TELL, isinstance(proposal, Proposal))
         program = stage.run.tell(context, proposal)
         if program is not None:
@@ -304,6 +311,9 @@ class _Replayer:
         if not family.left and family.queued is None:
             del stage.families[family.structure.number]
 
+    async def _learn(self, stage: Stage, step: Step) -> None:
+        stage.learn(step)
+
     async def _tend(self, stage: Stage, step: Step) -> None:
         if not stage.tender.wanted():
             raise DifferenceError(f"program {step.program}: {step.kind.value} in the run, none due in the replay")
@@ -328,7 +338,7 @@ class _Replayer:
 
     def _announce(self, stage: Stage, program: Program) -> None:
         self._compared += 1
-        stage.announce(program)
+        stage.finished[program.number] = program
         self._observer.on_program(program)
 
 

@@ -51,6 +51,8 @@ class Stage:
         self.families: dict[int, Family] = {}
         """Unfinished ones, by their structure's number."""
         self.asked: dict[int, tuple[ProposeContext, asyncio.Task[Proposal | Dropped | None]]] = {}
+        self.finished: dict[int, Program] = {}
+        """Those of which no proposer was told yet."""
         self.untended = False
         """A cap forbade a migration or reset that was due."""
 
@@ -120,8 +122,16 @@ class Stage:
                     f"({step.kind.value})"
                 )
 
-    def announce(self, program: Program) -> None:
-        """A program is finished."""
+    def learn(self, step: Step) -> None:
+        """Tell a proposer of a program that finished a little while ago.
+
+        Raises:
+            DifferenceError: it did not.
+        """
+        program = self.finished.pop(step.program or 0, None)
+        if program is None:
+            raise DifferenceError(f"program {step.program}: finished by then in the recorded run, not now")
+        self.run.storage.note(step)
         self.proposers.tell(program)
 
     def close(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import shutil
 import signal
@@ -170,3 +171,24 @@ def test_a_reference_that_disagrees_with_itself_is_one_line_and_nothing_is_writt
     assert run.returncode == 2
     assert "no limits yet; run: evolve check" in run.stderr
     assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_run_on_the_real_judge_is_replayed_without_it(tmp_path):
+    """Two lanes and the tuner, through the command line; the replay starts no judge, and needs no task."""
+    caps = ["--set", "caps.candidates=14", "--set", "search.lanes=2", "--set", "search.migration_every=4"]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
+
+    def evolve(*arguments: str) -> str:
+        command = [sys.executable, "-c", "from evolve.cli import main; main()", *arguments]
+        done = subprocess.run(
+            command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=300
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    evolve("run", "circle_packing", "--dir", "r", *caps)
+    evolve("db", "dump", "r", "run.jsonl.gz")
+    assert (tmp_path / "run.jsonl.gz").stat().st_size < 200_000
+    shutil.rmtree(tmp_path / "r")
+    said = json.loads(evolve("replay", "run.jsonl.gz", "--json"))
+    assert (said["same"], said["programs"]) == (True, 14)

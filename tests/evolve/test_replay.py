@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import random
+import shutil
 import sqlite3
 from collections import Counter
 from collections.abc import Callable, Collection
@@ -17,17 +19,23 @@ import pytest
 from evaluators.errors import JudgeError, UsageError
 from evaluators.evaluation import Status
 from evaluators.task import ArchiveDimension
+from evolve.database.mail import NewAnswer
+from evolve.database.mailbox import Mailbox
+from evolve.database.steering import Steer
 from evolve.database.steps import Opening, StepKind
+from evolve.database.versions import HEAD, open_database
 from evolve.loop import WeightedProposer, search
 from evolve.observer import Silent
 from evolve.proposers.tuner import Tuner
 from evolve.replay.recording import open_recording
 from evolve.replay.replayer import Replayed, replay
 from evolve.run import Run
+from evolve.run_directory import RunDirectory
 from evolve.settings import Caps, RunSettings
 from evolve.testing import FakeJudge, FakeProposer, fake_source
 from evolve.types import ProgramState, Proposal, ProposeContext, Proposer
 from evolve.view import RunView
+from tests.evolve.conftest import CommandLine
 from tests.evolve.searching import World, history, settings
 from tests.evolve.test_resume import crash_at
 
@@ -118,9 +126,10 @@ async def replay_of(
 ) -> Replayed:
     """Replay a directory or a file."""
     recording = open_recording(recorded)
-    task = recording.task_with_seed(to.parent / f"{to.name}-task")
-    make = again or (lambda opening: [Tuner()])
-    return await replay(recording, to, task, make, Silent(), as_recorded=given)
+    with closing(recording.storage):
+        task = recording.task_with_seed(to.parent / f"{to.name}-task")
+        make = again or (lambda opening: [Tuner()])
+        return await replay(recording, to, task, make, Silent(), as_recorded=given)
 
 
 def histories(*directories: Path) -> list[dict[str, Any]]:
@@ -245,6 +254,46 @@ class TestTheSameLineage:
         asked = len(world.judge.evaluated), len(world.judge.confirmed), len(world.proposer.told)
         await check(world, tmp_path / "again")
         assert (len(world.judge.evaluated), len(world.judge.confirmed), len(world.proposer.told)) == asked
+
+    async def test_of_a_run_that_agents_handed_programs_to_and_people_steered(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("evolve.inbox.LOOK_S", 0.0)
+        world = world_of(tmp_path)
+        late, asked = world.judge.before, 0
+        world.create().close()
+        location, number = RunDirectory(world.directory).locate()
+        mailbox = Mailbox(open_database(location), number)
+
+        def steer(kind: Steer, argument: str) -> None:
+            mailbox.steer(kind, argument, argument, lambda documents: documents)
+
+        async def before(method: str, source: str) -> None:
+            nonlocal asked
+            asked += 1
+            if asked in {9, 14, 30}:
+                text = fake_source(1.0 + asked / 10, text=f"by hand {asked}", regs=3.0)
+                mailbox.add_answer(NewAnswer("me", "rewrite", "python", text, parents=(1,)))
+            if asked == 12:
+                steer(Steer.PAUSE, "1")
+            if asked == 20:
+                steer(Steer.BAN, "child 2")
+            if asked == 26:
+                steer(Steer.WEIGHT, "tuner=9")
+            assert late is not None
+            await late(method, source)
+
+        world.judge.before = before
+        with world.reopen() as run:
+            await search_with_tuner(world, run)
+        with world.reopen(Caps(candidates=60)) as run:
+            await search_with_tuner(world, run)
+        mailbox.close()
+        with world.view() as view:
+            kinds = Counter(step.kind for step in view.storage.steps())
+        assert kinds[StepKind.TAKE] == 3
+        assert kinds[StepKind.OBEY] >= 3
+        await check(world, tmp_path / "again")
 
 
 class TestDifferences:
@@ -377,3 +426,76 @@ class TestWhatIsMissing:
         with pytest.raises(UsageError, match=message) as error:
             await replay_of(world.directory, tmp_path / "again")
         assert "\n" not in str(error.value)
+
+
+class TestCommandLine:
+    @pytest.fixture
+    def recorded(self, evolve: CommandLine, toy: Path) -> None:
+        caps = ["--set", "caps.candidates=12", "--set", "search.lanes=2"]
+        assert evolve("run", toy, *caps, "--dir", "r").exit_code == 0
+
+    def test_the_same_lineage(self, evolve: CommandLine, recorded: None) -> None:
+        started = len(evolve.started)
+        result = evolve("replay", "r", "--dir", "again")
+        assert result.exit_code == 0, result.output
+        assert "the same lineage: 12 programs, best" in result.output
+        assert "the replayed run is in again" in result.output
+        assert len(evolve.started) == started, "no judge was started"
+        for command in (("show", "{}", "--json"), ("lineage", "{}", "5", "--json")):
+            old, new = (json.loads(evolve(*(c.format(r) for c in command)).stdout) for r in ("r", "again"))
+            for data in (old, new):
+                data.pop("directory", None)
+                data.pop("spent", None)
+            assert old == new
+
+    def test_without_a_folder_nothing_is_left(self, evolve: CommandLine, recorded: None) -> None:
+        before = sorted(evolve.folder.rglob("*"))
+        data = json.loads(evolve("replay", "r", "--json").stdout)
+        assert (data["same"], data["difference"], data["programs"]) == (True, None, 12)
+        assert sorted(evolve.folder.rglob("*")) == before
+
+    def test_of_a_file(self, evolve: CommandLine, recorded: None, toy: Path) -> None:
+        """The file alone: neither the run nor the task is there any more."""
+        for name in ("run.jsonl", "run.jsonl.gz"):
+            assert evolve("db", "dump", "r", name).exit_code == 0
+        first = (evolve.folder / "run.jsonl.gz").read_bytes()
+        evolve("db", "dump", "r", "again.jsonl.gz")
+        assert (evolve.folder / "again.jsonl.gz").read_bytes() == first, "the same run gives the same bytes"
+        assert len(first) < (evolve.folder / "run.jsonl").stat().st_size / 4
+        shutil.rmtree("r")
+        shutil.rmtree(toy)
+        for name in ("run.jsonl", "run.jsonl.gz"):
+            result = evolve("replay", name, "--dir", f"from-{name}")
+            assert result.exit_code == 0, result.output
+            assert "the same lineage: 12 programs" in result.output
+
+    def test_a_difference_is_named_and_the_exit_code_says_no(self, evolve: CommandLine, recorded: None) -> None:
+        edit(Path("r"), "UPDATE programs SET parents = '[2]' WHERE number = 5")
+        result = evolve("replay", "r")
+        assert result.exit_code == 3
+        assert "not the same: program 5: parents was (2,) in the recorded run" in result.output
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            (("replay", "absent"), "absent: no such run"),
+            (("replay", "notes.txt"), "notes.txt: is no run that evolve db dump wrote"),
+            (("replay", "other.jsonl"), "other.jsonl: was written with database version 0000"),
+            (("replay", "bad.jsonl"), "bad.jsonl: holds a row that does not fit"),
+            (("replay", "empty.jsonl.gz"), "empty.jsonl.gz: is no run that evolve db dump wrote"),
+            (("replay", "r", "--dir", "r"), "run folder r: is not empty"),
+            (("db", "dump", "r", "absent/run.jsonl"), "absent/run.jsonl: cannot be written"),
+        ],
+    )
+    def test_mistakes_are_one_line(
+        self, evolve: CommandLine, recorded: None, arguments: tuple[str, ...], message: str
+    ) -> None:
+        head = {"format": "kernel-evolve run", "version": HEAD}
+        Path("notes.txt").write_text("milk\n")
+        Path("other.jsonl").write_text(json.dumps({**head, "version": "0000"}) + "\n")
+        Path("bad.jsonl").write_text(json.dumps(head) + "\n" + json.dumps({"table": "cakes"}) + "\n")
+        Path("empty.jsonl.gz").write_bytes(b"")
+        result = evolve(*arguments)
+        assert result.exit_code == 2
+        assert message in result.output
+        assert result.output.count("\n") == 1
