@@ -9,6 +9,7 @@ from typing import Protocol
 
 from evolve.agents.desk import Desk
 from evolve.database.mail import Answer
+from evolve.database.steps import Step, StepKind
 from evolve.errors import RunLockedError
 from evolve.judge_keeper import JudgeFactory
 from evolve.loop import DRAINED, Idle, Outcome, search
@@ -117,6 +118,9 @@ def _take_all(desk: Desk) -> StopReason | None:
     """Make programs of all answers that wait, where the caps allow it and nobody else has taken the run up."""
     try:
         with desk.open_run() as run:
+            steering = run.storage.steering()
+            run.obey(steering)
+            run.storage.note(Step(StepKind.OBEY, other=len(steering.records)))
             for answer in run.storage.waiting_answers():
                 taken = run.take(answer)
                 if isinstance(taken, StopReason):
