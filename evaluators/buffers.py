@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import mmap
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -132,19 +132,23 @@ def gaps_between(layout: Layout) -> list[tuple[int, int]]:
     return [(a, b) for a, b in zip(edges[::2], edges[1::2], strict=True) if a < b]
 
 
+_NANS: Mapping[DType, tuple[type[np.unsignedinteger[Any]], int, int]] = {
+    "fp64": (np.uint64, 0x7FF4_0000_0000_0000, 0xF_FFFF),
+    "fp32": (np.uint32, 0x7FA0_0000, 0xF_FFFF),
+    "fp16": (np.uint16, 0x7D00, 0xFF),
+    "bf16": (np.uint16, 0x7FA0, 0x1F),
+    "fp8_e4m3": (np.uint8, 0x7F, 0x80),
+    "fp8_e5m2": (np.uint8, 0x7D, 0x82),
+}
+"""A NaN of each type, and the bits of it that may be anything."""
+
+
 def poison_element(dtype: DType, rng: np.random.Generator) -> np.unsignedinteger[Any]:
     """The bits of one poison element: a NaN with a random payload for floats, no bool for bools, else random bits."""
-    payload = int(rng.integers(1, 1 << 20))
-    match dtype:
-        case "fp64":
-            return np.uint64(0x7FF4_0000_0000_0000 | payload)
-        case "fp32":
-            return np.uint32(0x7FA0_0000 | payload)
-        case "fp16":
-            return np.uint16(0x7D00 | (payload & 0xFF))
-        case "bf16":
-            return np.uint16(0x7FA0 | (payload & 0x1F))
-    kind = np.dtype(f"u{storage_dtype(dtype).itemsize}")
+    if dtype in _NANS:
+        kind, nan, free = _NANS[dtype]
+        return kind(nan | (int(rng.integers(1 << 20)) & free))
+    word = np.dtype(f"u{storage_dtype(dtype).itemsize}")
     least = 2 if dtype == "bool" else 1
-    word: np.unsignedinteger[Any] = kind.type(rng.integers(least, np.iinfo(kind).max, dtype=kind, endpoint=True))
-    return word
+    made: np.unsignedinteger[Any] = word.type(rng.integers(least, np.iinfo(word).max, dtype=word, endpoint=True))
+    return made

@@ -9,14 +9,16 @@ import secrets
 import shutil
 import stat
 import subprocess
+import threading
 import time
+import weakref
+from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from evaluators import builder, exchange
-from evaluators.build_cache import BuildCache
 from evaluators.builders import Builder, builder_of
 from evaluators.builders.base import REPORT, BuildTarget
 from evaluators.errors import JudgeError
@@ -36,6 +38,8 @@ FOLDER_FILES = 512
 FOLDER_DEPTH = 16
 COMPILER_MEMORY_BYTES = 2 << 30
 COMPILER_PROCESSES = 128
+KEPT_BUILDS = 256
+"""A search that runs for days makes more programs than memory and disk hold: the latest are kept, and those in use."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +82,7 @@ def lint(task: Task, source: str, language: Language, seed: str | None) -> tuple
 
 
 class Builds:
-    """Builds programs in sandboxed builders; one and the same source and flags are built once per judge."""
+    """Builds programs in sandboxed builders; the same source and flags are not built again soon."""
 
     def __init__(self, zygote: Zygote, scratch: Path, cpus: frozenset[int] | None, arch: str | None = None) -> None:
         self._zygote = zygote
@@ -88,21 +92,11 @@ class Builds:
         self._store = scratch / "artifacts"
         for folder in (self._work, self._store):
             folder.mkdir(mode=0o755, parents=True, exist_ok=True)
-        self._kept: dict[str, BuiltProgram | CandidateFailure] = {}
-        self._cache = BuildCache()
+        self._done: OrderedDict[str, BuiltProgram | CandidateFailure] = OrderedDict()
+        self._lock = threading.Lock()
 
-    def build(
-        self, task: Task, source: str, language: Language, flags: tuple[str, ...], *, keep: bool = False
-    ) -> BuiltProgram:
-        """A program ready for a runner.
-
-        Args:
-            task: what it is a program for.
-            source: its text.
-            language: its language.
-            flags: compiler flags.
-            keep: it is used for as long as the judge lives (a program of ours, a baseline); others are forgotten, and
-                their artifacts removed, when many have been built after them.
+    def build(self, task: Task, source: str, language: Language, flags: tuple[str, ...]) -> BuiltProgram:
+        """A program ready for a runner. Its artifact is there for as long as somebody holds the program.
 
         Raises:
             CandidateFailure: the compiler refused it (``build_error``), or took too long or too much.
@@ -113,27 +107,24 @@ class Builds:
         order = built.order(BuildTarget(task, flags, self._arch))
         text = "\0".join((language, source, json.dumps(order, sort_keys=True)))
         key = hashlib.sha256(text.encode(errors="replace")).hexdigest()
-        known = self._kept.get(key) or self._cache.get(key)
+        with self._lock:
+            known = self._done.get(key)
+            if known is not None:
+                self._done.move_to_end(key)
         if known is None:
             try:
                 known = self._compile(task, source, language, order, key)
             except CandidateFailure as failure:
                 if failure.status is Status.TIMEOUT:  # another time the machine may be less busy
                     raise
-                known = failure
-            if not keep:
-                self._remember(key, known)
-        if keep:
-            self._kept[key] = known
-            self._cache.forget(key)
-        if isinstance(known, CandidateFailure):
-            raise known
+                known = failure.with_traceback(None)
+            with self._lock:
+                self._done[key] = known
+                while len(self._done) > KEPT_BUILDS:
+                    self._done.popitem(last=False)
+        if isinstance(known, CandidateFailure):  # a new one: what is raised holds on to every frame it passes
+            raise CandidateFailure(known.status, known.message, detail=known.detail)
         return known
-
-    def _remember(self, key: str, outcome: BuiltProgram | CandidateFailure) -> None:
-        for gone in self._cache.put(key, outcome):
-            if gone.artifact is not None:
-                remove_artifact(gone.artifact)
 
     def _compile(self, task: Task, source: str, language: Language, order: Mapping[str, Any], key: str) -> BuiltProgram:
         started = time.monotonic()
@@ -145,14 +136,16 @@ class Builds:
         try:
             (folder / built.source_name).write_text(source, encoding="utf-8", errors="replace")
             log = self._run_builder(task, folder, built, {"language": language, "order": order})
-            artifact = self._store / f"{key}{Path(built.artifact).suffix}"
+            artifact = self._store / f"{key[:32]}-{secrets.token_hex(4)}{Path(built.artifact).suffix}"
             take_artifact(folder / built.artifact, artifact)
             measures = read_report(folder / REPORT)
             artifacts = _texts(folder, built, log)
         finally:
             remove_tree(folder)
         seconds = time.monotonic() - started
-        return BuiltProgram(source, language, source_hash(source), artifact, measures, artifacts, seconds)
+        program = BuiltProgram(source, language, source_hash(source), artifact, measures, artifacts, seconds)
+        weakref.finalize(program, _forget, artifact).atexit = False
+        return program
 
     def _run_builder(self, task: Task, folder: Path, built: Builder, payload: Mapping[str, Any]) -> str:
         request = SpawnRequest(
@@ -189,6 +182,14 @@ class Builds:
         if status.code == builder.BUILD_FAILED:
             raise CandidateFailure(Status.BUILD_ERROR, first_error[:300] or "the compiler failed", detail=log)
         raise CandidateFailure(Status.BUILD_ERROR, f"the builder ended with {status}", detail=log)
+
+
+def _forget(artifact: Path) -> None:
+    """Remove what nobody can run any more."""
+    if artifact.is_dir():
+        remove_tree(artifact)
+    else:
+        artifact.unlink(missing_ok=True)
 
 
 def _texts(folder: Path, built: Builder, log: str) -> tuple[Artifact, ...]:
@@ -244,14 +245,6 @@ def remove_tree(folder: Path) -> None:
         subprocess.run(["rm", "-rf", "--", folder], check=False)
 
 
-def remove_artifact(artifact: Path) -> None:
-    """Remove what :func:`take_artifact` made."""
-    if artifact.is_dir():
-        remove_tree(artifact)
-    else:
-        artifact.unlink(missing_ok=True)
-
-
 def take_file(path: Path, target: Path) -> None:
     """Copy a file that an enemy may have made: no links, regular, capped; the copy is read-only.
 
@@ -303,8 +296,8 @@ def build_exchange(builds: Builds, task: Task, cpus: frozenset[int]) -> Exchange
     Raises:
         CandidateFailure: the compiler refused our own source.
     """
-    program = builds.build(task, exchange.SOURCE.read_text(), "cpp", exchange.FLAGS, keep=True)
+    program = builds.build(task, exchange.SOURCE.read_text(), "cpp", exchange.FLAGS)
     if program.artifact is None:
         raise JudgeError("the C++ builder left no shared object")
     undisturbed = os.sched_getscheduler(0) != os.SCHED_OTHER and len(os.sched_getaffinity(0)) > len(cpus)
-    return Exchange(program.artifact, spins=undisturbed)
+    return Exchange(program.artifact, undisturbed, program)

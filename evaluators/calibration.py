@@ -70,7 +70,7 @@ def build_baselines(task: Task, builds: Builds) -> dict[str, BuiltProgram]:
         source = (task.folder / baseline.file).read_text(encoding="utf-8")
         try:
             flags = _baseline_flags(task, source, baseline)
-            built[baseline.name] = builds.build(task, source, baseline.language, flags, keep=True)
+            built[baseline.name] = builds.build(task, source, baseline.language, flags)
         except CandidateFailure as failure:
             raise TaskError(f"{task.folder / baseline.file}: baseline {baseline.name}: {failure.message}") from None
     return built

@@ -5,7 +5,7 @@ from __future__ import annotations
 from evaluators.build import Builds, lint
 from evaluators.errors import JudgeError
 from evaluators.evaluation import Duel, Environment, Evaluation, Stage, Status, Untimed
-from evaluators.failure import CandidateFailure
+from evaluators.failure import CandidateFailure, our_failure
 from evaluators.report import Subject, failed_evaluation
 from evaluators.source import source_hash
 from evaluators.task import Language, Task
@@ -34,6 +34,8 @@ class CompilingJudge:
                 program = self._builds.build(self._task, source, language, flags)
         except CandidateFailure as failure:
             return failed_evaluation(Subject(self._task, self._environment, source), trail, failure)
+        except JudgeError as error:
+            return failed_evaluation(Subject(self._task, self._environment, source), trail, our_failure(error))
         return Evaluation(
             status=Status.PASSED,
             stage=Stage.BUILD,

@@ -98,6 +98,17 @@ def _xor(base: Array, target: Array, rng: np.random.Generator) -> None:
     word = np.uint64 if raw.shape[1] % 8 == 0 else np.uint8
     keys = rng.integers(0, np.iinfo(word).max, (rows, 1), dtype=word, endpoint=True)
     np.bitwise_xor(raw.view(word), keys, out=out.view(word))
+    _change_bytes(out if base.ndim > 1 else out.reshape(-1, 1), rng)
+
+
+def _change_bytes(target: Array, rng: np.random.Generator) -> None:
+    """Change a random byte of every row, in flat arrays one in ``FLAT_LATE_STRIDE``.
+
+    The key can be read off the first word of a row that is known. Who then takes the rest for known as well is wrong.
+    """
+    rows, width = target.shape
+    chosen = np.arange(rows) if width > 1 else rng.integers(0, rows, max(rows // FLAT_LATE_STRIDE, 1))
+    target[chosen, rng.integers(0, width, len(chosen))] ^= rng.integers(1, 256, len(chosen), dtype=np.uint8)
 
 
 def _rotate(base: Array, target: Array, rng: np.random.Generator) -> None:

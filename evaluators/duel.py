@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import replace
 
 from evaluators.arena import Arena
@@ -20,30 +21,72 @@ LOOK_EVERY = 5
 MOST_ROUNDS = 30
 
 
+LEAST_PAIRS = 3
+"""A win takes rounds of so many pairs of processes: where the buffers of one happen to lie may make it faster than
+another that runs the same program, for as long as it lives."""
+
+StartPair = Callable[[], AbstractContextManager[tuple[Case, Case]]]
+"""Starts a process for each of the two, challenger first, and ends them."""
+
+
 def run_duel(
-    bench: Bench, arena: Arena, calibrations: Mapping[str, WorkloadCalibration], challenger: Case, occupant: Case
+    bench: Bench, arena: Arena, calibrations: Mapping[str, WorkloadCalibration], start: StartPair, trail: Trail
 ) -> Duel:
-    """Paired rounds on every search workload until the confidence sequence decides, or the rounds run out."""
+    """Paired rounds on every search workload until the confidence sequence decides, or the rounds run out.
+
+    Args:
+        bench: the task and what its candidates share.
+        arena: where the runners live.
+        calibrations: by workload.
+        start: starts the two.
+        trail: the challenger's, for the cost.
+    """
     weights = normalised_weights(bench.task.search_workloads())
     times = {name: PairedTimes() for name in weights}
     interval: Interval | None = None
     outcome: DuelOutcome | None = None
-    rounds, block = 0, FIRST_LOOK
-    while outcome is None and rounds < MOST_ROUNDS:
-        for name in weights:
-            _block(bench, arena, calibrations[name], (challenger, occupant), block, times[name])
-        rounds, block = rounds + block, LOOK_EVERY
+    rounds = 0
+    for pairs, rounds in enumerate(measured_blocks(bench, arena, calibrations, start, times), 1):
         interval = ratio_interval(combined_log_ratios(times, weights), ALPHA)
         outcome = duel_outcome(interval)
+        won_early = outcome is DuelOutcome.CHALLENGER and pairs < LEAST_PAIRS
+        if rounds >= MOST_ROUNDS or (outcome is not None and not won_early):
+            break
         if outcome is None and interval is not None and interval.estimate < 1 + DELTA:
             break  # it may be a little faster, but does not look it: the occupant stays, and others get the time
     waited = crowded(times.values())
     if waited is not None:
         words = f"too noisy: both waited {100 * waited:.0f} % of the time for a core; others use this machine"
-        return Duel(
-            outcome=DuelOutcome.UNDECIDED, ratio=None, rounds=rounds, message=words, cost=challenger.trail.cost()
-        )
-    return Duel(outcome=outcome or DuelOutcome.UNDECIDED, ratio=interval, rounds=rounds, cost=challenger.trail.cost())
+        return Duel(outcome=DuelOutcome.UNDECIDED, ratio=None, rounds=rounds, message=words, cost=trail.cost())
+    return Duel(outcome=outcome or DuelOutcome.UNDECIDED, ratio=interval, rounds=rounds, cost=trail.cost())
+
+
+def measured_blocks(
+    bench: Bench,
+    arena: Arena,
+    calibrations: Mapping[str, WorkloadCalibration],
+    start: StartPair,
+    times: Mapping[str, PairedTimes],
+) -> Iterator[int]:
+    """One block of rounds on every workload after another, each with new processes, as long as whoever asks goes on.
+
+    Args:
+        bench: the task and what its candidates share.
+        arena: where the runners live.
+        calibrations: by workload.
+        start: starts the two.
+        times: workload -> where its times go.
+
+    Yields:
+        The rounds so far.
+    """
+    rounds, block = 0, FIRST_LOOK
+    while True:
+        with start() as pair:
+            for name, series in times.items():
+                _block(bench, arena, calibrations[name], pair, block, series)
+        rounds, block = rounds + block, LOOK_EVERY
+        yield rounds
 
 
 def failed_duel(failure: CandidateFailure, trail: Trail) -> Duel:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from evaluators.arena import Arena
 from evaluators.build import Builds
 from evaluators.plan import RoundPlan
-from evaluators.rounds import draw_slots
+from evaluators.rounds import draw_slots, lone_round
 from evaluators.task import Language
 
 ROUNDS = 5
@@ -28,11 +28,11 @@ def empty_call_us(arena: Arena, plan: RoundPlan, builds: Builds, language: Langu
     """
     task = arena.task
     language = _STAND_INS.get(language, language)
-    program = builds.build(task, empty_source(language, task.entry), language, ("-O1",), keep=True)
+    program = builds.build(task, empty_source(language, task.entry), language, ("-O1",))
     session = arena.open(program)
     try:
         session.prepare(plan.layout, task.limits.prepare_s)
-        times = [session.round(draw_slots(plan, arena.rng), task.limits.call_s) for _ in range(ROUNDS)]
+        times = [lone_round(session, plan, draw_slots(plan, arena.rng), task.limits.call_s) for _ in range(ROUNDS)]
     finally:
         session.close()
     return min(t.call_us for t in times)

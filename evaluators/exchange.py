@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -68,11 +69,17 @@ class Exchange:
     library: Path
     spins: bool
     """Whether judge and runner have a core each that nobody takes away."""
+    owner: object = None
+    """Held, so that the library's file stays."""
 
     @property
     def runner_spin_ns(self) -> int:
         """How long a runner looks before it sleeps."""
         return RUNNER_SPIN_NS if self.spins else 0
+
+    @cached_property
+    def _loaded(self) -> ctypes.CDLL:
+        return ctypes.CDLL(str(self.library))
 
     def ask(
         self,
@@ -81,7 +88,7 @@ class Exchange:
         answers: Sequence[bytes],
         places: npt.NDArray[np.int64],
         outputs: npt.NDArray[np.uint8],
-        most_s: float,
+        most_ns: int,
     ) -> Asked:
         """Send the requests one by one, each after the answer to the one before; look at outputs after each answer.
 
@@ -91,7 +98,7 @@ class Exchange:
             answers: what must be answered to each.
             places: offsets into the outputs, a row a call.
             outputs: the runner's output buffer.
-            most_s: no request is sent later than this after the first.
+            most_ns: no request is sent later than this after the first.
         """
         seen = np.empty(places.shape, np.uint8)
         reply = np.empty(PACKET_CAP, np.uint8)
@@ -101,7 +108,7 @@ class Exchange:
             calls=len(packets),
             peeks=places.shape[1],
             spin_ns=JUDGE_SPIN_NS if self.spins else 0,
-            most_ns=int(most_s * 1e9),
+            most_ns=most_ns,
             requests=requested.ctypes.data,
             answers=expected.ctypes.data,
             places=places.ctypes.data,
@@ -110,7 +117,7 @@ class Exchange:
             reply=reply.ctypes.data,
             room=PACKET_CAP,
         )
-        if ctypes.CDLL(str(self.library)).ask_calls(ctypes.byref(round_)):
+        if self._loaded.ask_calls(ctypes.byref(round_)):
             return Asked(round_.total_ns, seen, round_.answered)
         strange = None if round_.error else reply[: round_.length].tobytes()
         return Asked(0, seen, round_.answered, round_.error, strange)

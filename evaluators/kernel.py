@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 
 from evaluators.arena import Arena
@@ -14,9 +14,10 @@ from evaluators.check_set import CheckSet
 from evaluators.checker import Checker
 from evaluators.confidence import least_rounds, ratio_interval
 from evaluators.device import DeviceLock
-from evaluators.duel import failed_duel, run_duel
+from evaluators.duel import StartPair, failed_duel, measured_blocks, run_duel
+from evaluators.errors import JudgeError
 from evaluators.evaluation import Duel, Environment, Evaluation, Interval, Stage, Status
-from evaluators.failure import CHALLENGER, OCCUPANT, CandidateFailure
+from evaluators.failure import CHALLENGER, OCCUPANT, CandidateFailure, our_failure
 from evaluators.plan import layout_of
 from evaluators.platform import Platform
 from evaluators.report import Subject, failed_evaluation, passed_evaluation
@@ -107,18 +108,29 @@ class KernelJudge:
 
     def duel(self, challenger: tuple[str, Language], occupant: tuple[str, Language]) -> Duel:
         """Compare two programs that passed, paired and interleaved."""
-        trail, other = Trail(), Trail()
-        with ExitStack() as stack:
-            try:
-                program = self._build(trail, *challenger)
-                opponent = self._build(other, *occupant, whose=OCCUPANT)
-                stack.enter_context(self._device.held())
-                stack.enter_context(trail.on_device())
-                ours = stack.enter_context(self._case(self._arena, program, trail))
-                theirs = stack.enter_context(self._case(self._arena, opponent, other, whose=OCCUPANT))
-                return run_duel(self._bench, self._arena, self.calibrations, ours, theirs)
-            except CandidateFailure as failure:
-                return failed_duel(failure, trail)
+        trail = Trail()
+        try:
+            with self._rivals(trail, challenger, occupant) as start:
+                return run_duel(self._bench, self._arena, self.calibrations, start, trail)
+        except CandidateFailure as failure:
+            return failed_duel(failure, trail)
+        except JudgeError as error:
+            return failed_duel(our_failure(error), trail)
+
+    def series(
+        self, challenger: tuple[str, Language], occupant: tuple[str, Language], rounds: int
+    ) -> dict[str, PairedTimes]:
+        """A duel that nobody ends before its time, as raw times by workload: for studies of the rule that ends duels.
+
+        Raises:
+            CandidateFailure: one of the two failed.
+        """
+        times = {name: PairedTimes() for name in self._weights}
+        with self._rivals(Trail(), challenger, occupant) as start:
+            for done in measured_blocks(self._bench, self._arena, self.calibrations, start, times):
+                if done >= rounds:
+                    break
+        return times
 
     def close(self) -> None:
         """End the baselines' runners and give the device's lock back."""
@@ -135,6 +147,8 @@ class KernelJudge:
                 evaluation = stages(trail, program)
         except CandidateFailure as failure:
             return failed_evaluation(self._subject(source), trail, failure)
+        except JudgeError as error:
+            return failed_evaluation(self._subject(source), trail, our_failure(error))
         return evaluation.model_copy(update={"cost": trail.cost()})
 
     def _build(self, trail: Trail, source: str, language: Language, whose: str = CHALLENGER) -> BuiltProgram:
@@ -165,6 +179,26 @@ class KernelJudge:
             raise
         finally:
             session.close()
+
+    @contextmanager
+    def _rivals(
+        self, trail: Trail, challenger: tuple[str, Language], occupant: tuple[str, Language]
+    ) -> Iterator[StartPair]:
+        """Both programs built, the device held: what starts their processes."""
+        other = Trail()
+        program = self._build(trail, *challenger)
+        opponent = self._build(other, *occupant, whose=OCCUPANT)
+
+        @contextmanager
+        def start() -> Iterator[tuple[Case, Case]]:
+            with (
+                self._case(self._arena, program, trail) as ours,
+                self._case(self._arena, opponent, other, whose=OCCUPANT) as theirs,
+            ):
+                yield ours, theirs
+
+        with self._device.held(), trail.on_device():
+            yield start
 
     def _speedup(self, case: Case) -> Interval | None:
         """Rounds against the strongest baselines until the interval is narrow, or the rounds run out."""

@@ -55,7 +55,7 @@ def _whole(reference: Reference, case: Case, honest: Arrays) -> Iterator[Mutant]
     """Wrong everywhere."""
     yield Mutant("all zeros", {name: np.zeros_like(array) for name, array in honest.items()})
     yield Mutant("the mean everywhere", _each(reference, honest, _mean))
-    yield Mutant("sign flipped", _each(reference, honest, lambda array, dtype: encode(-_numbers(array, dtype), dtype)))
+    yield Mutant("sign flipped", _each(reference, honest, _flipped))
     yield Mutant("stale output", reference.encoded(case.other_oracle))
     yield Mutant("poison left", _each(reference, honest, lambda array, dtype: np.full_like(array, poison(dtype))))
     for arg in reference.inputs:
@@ -108,11 +108,11 @@ def _less_precise(reference: Reference, case: Case, rng: np.random.Generator) ->
 
 
 def _forbidden_precisions(reference: Reference) -> list[DType]:
-    """fp16 and bf16, where the task allows nothing as imprecise."""
+    """fp16, bf16 and fp8, where the task allows nothing as imprecise."""
     floats = [dtype for dtype in reference.outputs.values() if not DTYPES[dtype].exact]
     allowed = [*floats, *reference.task.allowed_precision]
     least = min((DTYPES[dtype].precision for dtype in allowed if not DTYPES[dtype].exact), default=0)
-    candidates: tuple[DType, ...] = ("fp16", "bf16")
+    candidates: tuple[DType, ...] = ("fp16", "bf16", "fp8_e4m3")
     return [dtype for dtype in candidates if DTYPES[dtype].precision < least]
 
 
@@ -133,6 +133,10 @@ def _through(values: Array, dtype: DType) -> Array:
     """Numbers rounded to a less precise dtype and back; what would overflow there saturates, as careful code has it."""
     largest = DTYPES[dtype].largest
     return decode(encode(np.clip(values, -largest, largest), dtype), dtype).astype(np.float64)
+
+
+def _flipped(array: Array, dtype: DType) -> Array:
+    return ~array if dtype == "bool" else encode(-_numbers(array, dtype), dtype)
 
 
 def _mean(array: Array, dtype: DType) -> Array:

@@ -21,6 +21,13 @@ POOL_FACTOR = 2
 MAX_POOL_BYTES = 768 << 20
 
 
+MOST_TURNS, TURN_S = 16, 0.0005
+"""A round on a CPU is taken in so many turns at most, of at least this length; the paired program takes its own in
+between. What others do to the memory and the clock of a machine lasts for tens of milliseconds: the ratio of two blocks
+of 6 ms, one after the other, strayed by 14 %, and by 2 % with turns of 0.4 ms (docs/timing.md). In a shorter turn the
+awakening at its start would be too large a part."""
+
+
 @dataclass(frozen=True)
 class RoundPlan:
     """One workload's rounds."""
@@ -35,6 +42,13 @@ class RoundPlan:
     """Calls of every round whose outputs are compared with the oracle, drawn after the runner has stopped."""
     whole_calls: int | None = None
     """Calls of a round whose outputs are compared whole, where a round is; ``None``: all."""
+    turns: int = 1
+    """Into how many turns a round's calls are divided."""
+
+    def turn_lengths(self, calls: int) -> list[int]:
+        """How many of so many calls each turn has: as equal as can be."""
+        turns = max(min(self.turns, calls), 1)
+        return [calls // turns + (index < calls % turns) for index in range(turns)]
 
     def shortened(self, call_s: float) -> RoundPlan:
         """The plan for a pair of which one takes ``call_s``: fewer calls where all of them would take too long.
@@ -65,4 +79,5 @@ def round_plan(task: Task, workload: Workload, cache_bytes: int, call_s: float |
         calls = min(calls, max(math.ceil(TARGET_ROUND_S / call_s), 1))
     calls = min(calls, max(MAX_POOL_BYTES // (POOL_FACTOR * max(slot_bytes, 1)), 1))
     layout = layout_of(task, workload, POOL_FACTOR * calls)
-    return RoundPlan(workload, layout, calls, cold=calls * slot_bytes >= COLD_FACTOR * cache_bytes)
+    turns = MOST_TURNS if call_s is None else min(max(int(calls * call_s / TURN_S), 1), MOST_TURNS)
+    return RoundPlan(workload, layout, calls, calls * slot_bytes >= COLD_FACTOR * cache_bytes, turns=turns)

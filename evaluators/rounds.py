@@ -65,11 +65,18 @@ def draw_slots(plan: RoundPlan, rng: np.random.Generator) -> list[int]:
     return [int(s) for s in rng.permutation(plan.layout.slots)[: plan.calls]]
 
 
+def lone_round(session: Session, plan: RoundPlan, slots: list[int], call_deadline_s: float) -> RoundTime:
+    """A round in the plan's turns although nobody takes turns with it: what stopping and going on costs is the same."""
+    *_, time = session.in_turns(slots, call_deadline_s, plan.turn_lengths(len(slots)))
+    assert time is not None
+    return time
+
+
 def one_round(side: Side, plan: RoundPlan, slots: list[int], rng: np.random.Generator, *, whole: bool = False) -> float:
     """Poison, run and check one program on content that is already there; microseconds a call, empty call taken off."""
     side.session.guard.poison()
     before = _inouts(side.session, slots)
-    time = side.session.round(slots, side.call_deadline_s)
+    time = lone_round(side.session, plan, slots, side.call_deadline_s)
     _check(side, plan, time, before, rng, whole=whole)
     return _net_us(side, time)
 
@@ -84,10 +91,10 @@ def paired_round(
     *,
     whole: bool = False,
 ) -> None:
-    """One round of both, in random order, on the same content and the same calls; appends to ``times``.
+    """One round of both, in turns, on the same content and the same calls; appends to ``times``.
 
-    Nothing else happens between filling and the end of the second round: a judge that computes on one core meanwhile
-    would leave the second program a lopsided machine.
+    Nothing else happens between filling and the end of the last turn: a judge that computes on one core meanwhile
+    would leave the program whose turn it is a lopsided machine.
     """
     rng = arena.rng
     slots = draw_slots(plan, rng)
@@ -97,16 +104,27 @@ def paired_round(
     arena.fill(ours.session, content, slots, surprise.by_slot() if surprise is not None else None)
     _copy_inouts(ours.session, theirs.session, slots)
     before = _inouts(ours.session, slots)
-    rounds: dict[int, RoundTime] = {}
-    for side in (ours, theirs) if rng.integers(2) else (theirs, ours):
-        with _blaming(side, plan):
-            rounds[id(side)] = side.session.round(slots, side.call_deadline_s)
+    rounds = _take_turns((ours, theirs) if rng.integers(2) else (theirs, ours), plan, slots)
     for side, series in ((ours, times.ours), (theirs, times.theirs)):
         with _blaming(side, plan):
             _check(side, plan, rounds[id(side)], before, rng, surprise, whole=whole and side is ours)
         series.append(_net_us(side, rounds[id(side)]))
     times.waited.append(min(time.waited_share for time in rounds.values()))
     times.unresolved.append(all(_net_us(side, rounds[id(side)]) <= _least_us(side) for side in (ours, theirs)))
+
+
+def _take_turns(pair: tuple[Side, Side], plan: RoundPlan, slots: list[int]) -> dict[int, RoundTime]:
+    """Both programs' calls, a turn each, in the order 1 2 2 1 1 2 2 1 ...: what drifts meets both alike."""
+    lengths = plan.turn_lengths(len(slots))
+    playing = {id(side): side.session.in_turns(slots, side.call_deadline_s, lengths) for side in pair}
+    rounds: dict[int, RoundTime] = {}
+    for turn in range(len(lengths)):
+        for side in pair if turn % 2 == 0 else pair[::-1]:
+            with _blaming(side, plan):
+                time = next(playing[id(side)])
+            if time is not None:
+                rounds[id(side)] = time
+    return rounds
 
 
 def _net_us(side: Side, time: RoundTime) -> float:

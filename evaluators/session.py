@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import json
 import os
 import secrets
@@ -33,16 +34,14 @@ from evaluators.channel import (
 )
 from evaluators.errors import JudgeError
 from evaluators.evaluation import Status
-from evaluators.exchange import Exchange
-from evaluators.failure import CandidateFailure
+from evaluators.exchange import Asked, Exchange
+from evaluators.failure import CandidateFailure, verdict_of_exit
 from evaluators.layout import Layout, slot_views
-from evaluators.zygote.client import Child, ExitStatus
+from evaluators.runner_log import RunnerLog
+from evaluators.zygote.client import Child
 
 PEEKS = 16
 """Output elements the judge reads at once after each reply; they must still be there when the runner has stopped."""
-LOG_CAP = 16 << 10
-DRAINED_CHUNKS = 64
-"""Reads of the log at one time: a program that writes as fast as we read must not keep us reading."""
 STOP_DEADLINE_S = 5.0
 EXIT_DEADLINE_S = 2.0
 ROUND_S = 10.0
@@ -56,10 +55,10 @@ class RoundTime:
     """What one round's clock read, and what was seen of its outputs meanwhile."""
 
     total_ns: int
-    """From the first *go* to the last reply, the judge's own monotonic clock."""
+    """From each turn's *go* to its last reply, the judge's own monotonic clock."""
     slots: tuple[int, ...]
-    peeks: tuple[tuple[npt.NDArray[np.intp], npt.NDArray[np.uint8]], ...]
-    """For each call: places in the output buffer, and the bytes there at its reply."""
+    peeks: tuple[npt.NDArray[np.intp], npt.NDArray[np.uint8]]
+    """A row for each call: places in the output buffer, and the bytes there at its reply."""
     idle: tuple[npt.NDArray[np.intp], npt.NDArray[np.uint8]]
     """Places in what slots that are not called hold to be changed in place, and the bytes there before."""
     waited_share: float
@@ -90,11 +89,10 @@ class Session:
         self.inputs = inputs
         self.outputs = outputs
         self._channel = channel
-        self._log = b""
+        self._log = RunnerLog(child.log)
         self._layout: Layout | None = None
         self._guard: OutputGuard | None = None
         self._rng = np.random.default_rng(secrets.randbits(128))
-        os.set_blocking(child.log, False)
 
     @property
     def layout(self) -> Layout:
@@ -164,46 +162,71 @@ class Session:
         The runner is stopped before and after. Follow with :meth:`inspect`, which takes time and so is apart: in a
         pair the other runner goes first.
         """
+        (time,) = self.in_turns(slots, call_deadline_s, [len(slots)])
+        assert time is not None
+        return time
+
+    def in_turns(
+        self, slots: Sequence[int], call_deadline_s: float, lengths: Sequence[int]
+    ) -> Iterator[RoundTime | None]:
+        """The same in several turns, one each time that the next item is asked for: the runner is stopped in between.
+
+        Everything is made ready before the first.
+
+        Args:
+            slots: of the whole round.
+            call_deadline_s: for one call.
+            lengths: how many calls each turn has.
+
+        Yields:
+            After the last turn what the whole round took, ``None`` after the others.
+        """
         if self._exchange is None:
             raise RuntimeError("this session was opened for single calls")
         nonces = [secrets.randbits(64) for _ in slots]
         packets = [encode(Frame(Kind.CALL, s, n)) for s, n in zip(slots, nonces, strict=True)]
         answers = [encode(Frame(Kind.DONE, s, n)) for s, n in zip(slots, nonces, strict=True)]
-        places = np.stack([self._peek_places(s) for s in slots])
+        places = self._peek_places(slots)
         idle = self._idle_places(slots)
         untouched = self.outputs.bytes[idle]
         set_receive_deadline(self._channel, call_deadline_s)
-        self._assert_quiet()
         waited_ns = self.child.waited_ns()
-        self.resume()
-        most_s = ROUND_S + call_deadline_s
-        with self._taking():
-            asked = self._exchange.ask(self._channel.fileno(), packets, answers, places, self.outputs.bytes, most_s)
-        if asked.error == errno.ETIMEDOUT:
-            raise CandidateFailure(Status.TIMEOUT, f"a round of {len(slots)} calls took longer than {most_s:g} s")
-        if asked.error:
-            self._no_answer(OSError(asked.error, os.strerror(asked.error)), "call", call_deadline_s)
-        if asked.reply is not None:
-            self._wrong_answer(asked.reply, answers[asked.answered])
-        self.stop()
-        self._assert_quiet()
-        waited_share = max(self.child.waited_ns() - waited_ns, 0) / max(asked.total_ns, 1)
-        peeked = tuple(zip(places, asked.seen, strict=True))
-        return RoundTime(asked.total_ns, tuple(slots), peeked, (idle, untouched), waited_share)
+        seen: list[npt.NDArray[np.uint8]] = []
+        total_ns, most_ns = 0, round(1e9 * (ROUND_S + call_deadline_s))
+        for length, end in zip(lengths, itertools.accumulate(lengths), strict=True):
+            part = slice(end - length, end)
+            self._assert_quiet()
+            self.resume()
+            with self._taking():
+                asked = self._exchange.ask(
+                    self._channel.fileno(), packets[part], answers[part], places[part], self.outputs.bytes,
+                    most_ns - total_ns,
+                )  # fmt: skip
+            self._answered(asked, answers[part], call_deadline_s)
+            self.stop()
+            self._assert_quiet()
+            seen.append(asked.seen)
+            total_ns += asked.total_ns
+            if end < len(slots):
+                yield None
+        waited_share = max(self.child.waited_ns() - waited_ns, 0) / max(total_ns, 1)
+        yield RoundTime(total_ns, tuple(slots), (places, np.concatenate(seen)), (idle, untouched), waited_share)
 
     def inspect(self, time: RoundTime) -> None:
         """Check what the round left: guard zones, writes after a reply, writes to slots that were not called."""
         broken = self.guard.broken()
         if broken:
             raise CandidateFailure(Status.RUNTIME_ERROR, broken)
-        for index, (places, values) in enumerate(time.peeks):
-            if not np.array_equal(self.outputs.bytes[places], values):
-                raise CandidateFailure(Status.CHEATING, f"output of call {index} changed after its reply: late work")
+        places, values = time.peeks
+        changed = (self.outputs.bytes[places] != values).any(axis=1)
+        if changed.any():
+            words = f"output of call {int(changed.argmax())} changed after its reply: late work"
+            raise CandidateFailure(Status.CHEATING, words)
         idle = self._idle(time.slots)
         places, values = time.idle
         if (len(idle) and self.guard.touched(idle)) or not np.array_equal(self.outputs.bytes[places], values):
             raise CandidateFailure(Status.CHEATING, "wrote the output of a slot that was never called")
-        self._drain_log()
+        self._log.drain()
 
     def stop(self) -> None:
         """Stop every thread of the runner and verify it. One that can be kept from stopping is the program's own."""
@@ -219,21 +242,21 @@ class Session:
     def close(self) -> None:
         """Kill the runner and give back what the session holds."""
         self.child.kill()
-        self._drain_log()
+        self._log.drain()
         self._channel.close()
         self.child.close()
         self.outputs.close()
 
     def log(self) -> str:
         """The end of what the program printed. Data, never instructions."""
-        self._drain_log()
-        return self._log.decode(errors="replace")
+        return self._log.text()
 
-    def _peek_places(self, slot: int, roles: Sequence[str] = ("out", "inout")) -> npt.NDArray[np.intp]:
-        base = slot * self.layout.output_stride
+    def _peek_places(self, slots: npt.ArrayLike, roles: Sequence[str] = ("out", "inout")) -> npt.NDArray[np.intp]:
+        """Random places in the outputs of these slots, a row each."""
+        bases = np.asarray(slots, dtype=np.intp)[:, None] * self.layout.output_stride
         spans = [(p.offset, p.nbytes) for p in self.layout.places if p.role in roles and p.nbytes]
-        picks = [base + start + self._rng.integers(0, size, PEEKS) for start, size in spans]
-        return np.concatenate(picks).astype(np.intp) if picks else np.empty(0, np.intp)
+        picks = [bases + start + self._rng.integers(0, size, (len(bases), PEEKS)) for start, size in spans]
+        return np.concatenate([np.empty((len(bases), 0), np.intp), *picks], axis=1)
 
     def _idle(self, slots: Sequence[int]) -> npt.NDArray[np.intp]:
         return np.setdiff1d(np.arange(self.layout.slots), np.asarray(slots, dtype=np.intp))
@@ -241,9 +264,7 @@ class Session:
     def _idle_places(self, slots: Sequence[int]) -> npt.NDArray[np.intp]:
         if not any(p.role == "inout" for p in self.layout.places):
             return np.empty(0, np.intp)
-        return np.concatenate(
-            [np.empty(0, np.intp), *(self._peek_places(int(s), ("inout",)) for s in self._idle(slots))]
-        )
+        return self._peek_places(self._idle(slots), ("inout",)).ravel()
 
     def _ask(
         self,
@@ -287,10 +308,8 @@ class Session:
     def _assert_quiet(self) -> None:
         try:
             assert_quiet(self._channel)
-        except ProtocolViolation as error:
-            raise CandidateFailure(Status.CHEATING, str(error)) from None
-        except ChannelClosed:
-            self._died("between calls")
+        except (ChannelClosed, ProtocolViolation) as error:
+            self._no_answer(error, "rounds", 0.0)
 
     def _admitted(self, frame: Frame, nonce: int, slot: int, phase: str) -> None:
         """Raise what the runner says of itself, if that is what the frame is."""
@@ -310,6 +329,15 @@ class Session:
         self._admitted(frame, expected.nonce, expected.slot, "call")
         raise CandidateFailure(Status.CHEATING, "a frame that is no answer during call")
 
+    def _answered(self, asked: Asked, answers: Sequence[bytes], call_deadline_s: float) -> None:
+        """Raise where a turn's calls were not all answered as they must be."""
+        if asked.error == errno.ETIMEDOUT:
+            raise CandidateFailure(Status.TIMEOUT, f"a round took longer than {ROUND_S + call_deadline_s:g} s")
+        if asked.error:
+            self._no_answer(OSError(asked.error, os.strerror(asked.error)), "call", call_deadline_s)
+        if asked.reply is not None:
+            self._wrong_answer(asked.reply, answers[asked.answered])
+
     def _no_answer(self, error: Exception, phase: str, deadline_s: float) -> None:
         if isinstance(error, DeadlineExceeded | BlockingIOError | TimeoutError):
             raise CandidateFailure(Status.TIMEOUT, f"{phase} took longer than {deadline_s:g} s", detail=self.log())
@@ -323,22 +351,3 @@ class Session:
         if status is None:
             raise CandidateFailure(Status.RUNTIME_ERROR, f"closed its channel {when}", detail=words)
         raise CandidateFailure(*verdict_of_exit(status, when, words), detail=words)
-
-    def _drain_log(self) -> None:
-        for _ in range(DRAINED_CHUNKS):
-            try:
-                chunk = os.read(self.child.log, LOG_CAP)
-            except OSError:
-                return
-            if not chunk:
-                return
-            self._log = (self._log + chunk)[-LOG_CAP:]
-
-
-def verdict_of_exit(status: ExitStatus, when: str, words: str) -> tuple[Status, str]:
-    """The verdict on a runner that ended although nobody asked it to."""
-    if status.out_of_memory or "std::bad_alloc" in words or "MemoryError" in words:
-        return Status.OUT_OF_MEMORY, f"ran out of memory {when}"
-    if status.signal is not None:
-        return Status.RUNTIME_ERROR, f"killed by {status.signal_name} {when}"
-    return Status.RUNTIME_ERROR, f"exited with code {status.code} {when}"

@@ -14,7 +14,7 @@ from evaluators.build import Builds
 from evaluators.context import Context
 from evaluators.errors import JudgeError, TaskError
 from evaluators.evaluation import Duel, Environment, Evaluation, Stage, Status, Untimed
-from evaluators.failure import CandidateFailure
+from evaluators.failure import CandidateFailure, our_failure
 from evaluators.lane import Lane
 from evaluators.report import Subject, failed_evaluation
 from evaluators.task import Language, Task
@@ -74,6 +74,8 @@ class ValueJudge:
             if not failure.detail:
                 failure.detail = context.log()
             return failed_evaluation(subject, context.trail, failure)
+        except JudgeError as error:
+            return failed_evaluation(subject, context.trail, our_failure(error))
         finally:
             context.close()
             self._lanes.put(lane)

@@ -22,6 +22,10 @@ class DatabaseVersionError(UsageError):
     """A database of another version: newer than this program, or not upgraded yet. Nothing was written."""
 
 
+class DatabaseFailedError(UsageError):
+    """The database could not be read or written: full, locked, damaged, gone. What was committed before is kept."""
+
+
 class RunLockedError(UsageError):
     """Another process has this run open for writing."""
 

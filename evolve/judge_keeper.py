@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import TypeVar
 
 from evaluators.client import Judge, JudgeReady
-from evaluators.errors import JudgeError
+from evaluators.errors import JudgeError, TaskError
 from evolve.errors import JudgeUnavailableError
 
 JudgeFactory = Callable[[], Awaitable[Judge]]
@@ -22,6 +22,10 @@ T = TypeVar("T")
 
 class JudgeHungError(JudgeError):
     """No answer within the deadline."""
+
+
+class TaskFailedError(JudgeError):
+    """The task's own evaluator could not deal with a program's answer; the judge is well."""
 
 
 class JudgeKeeper:
@@ -58,6 +62,7 @@ class JudgeKeeper:
         Raises:
             JudgeHungError: no answer after ``deadline_s``; the judge was discarded.
             JudgeUnavailableError: it cannot be started anew.
+            TaskFailedError: the task's evaluator failed on this question.
             JudgeError: it failed; it was discarded.
         """
         async with self._gate.alone() if alone else self._gate.shared():
@@ -70,6 +75,8 @@ class JudgeKeeper:
                 if not limit.expired():
                     raise JudgeError(f"the judge timed out: {error}") from error
                 raise JudgeHungError(f"no answer within {deadline_s:.3g} s") from None
+            except TaskError as error:
+                raise TaskFailedError(str(error)) from error
             except JudgeError:
                 await self.discard(judge)
                 raise

@@ -8,14 +8,14 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from evaluators.client import Judge
-from evaluators.errors import JudgeError
+from evaluators.errors import JudgeError, TaskError
 from evaluators.evaluation import Duel, DuelOutcome, Evaluation, Stage, Status
 from evaluators.task import Task
 from evolve.budget import Charge, Reservation
 from evolve.database.records import DuelRecord
 from evolve.database.steps import Step, StepKind
 from evolve.errors import BudgetRefusedError, JudgeUnavailableError
-from evolve.judge_keeper import JudgeHungError, JudgeKeeper
+from evolve.judge_keeper import JudgeHungError, JudgeKeeper, TaskFailedError
 from evolve.run import SEED_NUMBER, Run
 from evolve.types import Program, StopReason
 
@@ -76,6 +76,7 @@ class Judging:
 
         Raises:
             BudgetRefusedError: a cap broke it off; it stays queued.
+            TaskError: the task's evaluator failed on the seed program.
             JudgeError: the judge cannot go on, or failed on the seed program.
         """
         banned = self._run.bans.objection(program.source) if program.number != SEED_NUMBER else None
@@ -156,6 +157,9 @@ class Judging:
                 raise
             except JudgeError as error:
                 elapsed_s = self._clock() - started
+                if isinstance(error, TaskFailedError) and program.number == SEED_NUMBER:
+                    self._run.booking.abandoned(program, reservation, elapsed_s)
+                    raise TaskError(str(error)) from error
                 if isinstance(error, JudgeHungError) and reservation.worst.device_s < self._deadline_s:
                     self._run.booking.abandoned(program, reservation, elapsed_s)
                     raise BudgetRefusedError(StopReason.DEVICE_SECONDS) from None

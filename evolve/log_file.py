@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -12,7 +13,10 @@ from evolve.types import Program, RunStatus
 
 
 class LogFile(Silent):
-    """Appends to ``run.log``. About a hundred bytes a program; never the candidate's own output."""
+    """Appends to ``run.log``. About a hundred bytes a program; never the candidate's own output.
+
+    What it says is in the database too, so a disk that is full costs lines of it and never the run.
+    """
 
     def __init__(self, path: Path) -> None:
         """Open ``path`` for appending."""
@@ -22,7 +26,8 @@ class LogFile(Silent):
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        self._file.close()
+        with suppress(OSError):
+            self._file.close()
 
     def on_status(self, status: RunStatus, reason: str) -> None:
         """See :class:`~evolve.observer.Observer`."""
@@ -48,4 +53,5 @@ class LogFile(Silent):
 
     def _line(self, kind: str, text: str) -> None:
         now = time.strftime("%Y-%m-%d %H:%M:%S")
-        self._file.write(f"{now} {kind}: {' '.join(text.split())}\n")
+        with suppress(OSError):
+            self._file.write(f"{now} {kind}: {' '.join(text.split())}\n")

@@ -23,8 +23,8 @@ def create_storage(directory: Path, new: NewRun, url: str | None) -> tuple[RunDi
     """
     folder = RunDirectory(directory)
     is_new = folder.make()
+    folder.acquire()  # Who does not get it made nothing here, and erases nothing.
     try:
-        folder.acquire()
         engine = create_database(url or f"sqlite:///{folder.database}")
         storage = SqlStorage.create(engine, new)
         if url is not None:

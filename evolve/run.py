@@ -245,7 +245,7 @@ class Run:
         """
         reservation = self._asked.pop(context.number)
         if isinstance(proposal, Dropped):
-            self.storage.end_dialogue(Ending(context.number, proposal.reason, proposal.message, proposal.told))
+            self.storage.end_dialogue(Ending(context.number, proposal.reason, proposal.message, proposal.learnt))
         if not isinstance(proposal, Proposal):
             self.storage.note(Step(StepKind.PASS, context.number))
             self.budget.settle(reservation)

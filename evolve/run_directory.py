@@ -7,6 +7,7 @@ import json
 import os
 import time
 import tomllib
+from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
@@ -86,10 +87,11 @@ class RunDirectory:
                 lock.close()
                 raise RunLockedError(f"run {self.path}: process {holder} has it open; wait for it or stop it first")
             time.sleep(PATIENCE_S)
-        lock.truncate(0)
-        lock.write(f"{os.getpid()}\n")
-        lock.flush()
         self._lock = lock
+        with suppress(OSError):  # Whose it is serves people only; the disk may be full.
+            lock.truncate(0)
+            lock.write(f"{os.getpid()}\n")
+            lock.flush()
 
     def locked(self) -> bool:
         """Whether a process writes this run now. A glance: the next instant it may be another answer."""
@@ -105,7 +107,8 @@ class RunDirectory:
     def release(self) -> None:
         """Give the lock back."""
         if self._lock is not None:
-            self._lock.close()
+            with suppress(OSError):  # A full disk takes not even the rest of the lock's text.
+                self._lock.close()
             self._lock = None
 
     def name_database(self, url: str, run_id: int) -> None:
@@ -121,8 +124,11 @@ class RunDirectory:
         """
         named = self.path / "database.toml"
         if named.is_file():
-            facts = tomllib.loads(named.read_text())
-            return url or str(facts["url"]), int(facts["run"])
+            try:
+                facts = tomllib.loads(named.read_text(encoding="utf-8"))
+                return url or str(facts["url"]), int(facts["run"])
+            except (OSError, KeyError, TypeError, ValueError) as error:
+                raise UsageError(f"{named}: not a run's database ({type(error).__name__}: {error})") from None
         if not self.database.is_file():
             raise UsageError(f"run folder {self.path}: holds no run; check the name")
         return f"sqlite:///{self.database}", 1
@@ -134,10 +140,19 @@ class RunDirectory:
             self.write(file, source)
 
     def write(self, path: Path, text: str) -> None:
-        """Write a file so that a reader, or a crash, sees the old one or the new one."""
+        """Write a file so that a reader, or a crash, sees the old one or the new one.
+
+        Raises:
+            UsageError: it cannot be written.
+        """
         draft = path.with_name(f".{path.name}.new")
-        draft.write_text(text, encoding="utf-8")
-        draft.replace(path)
+        try:
+            draft.write_text(text, encoding="utf-8")
+            draft.replace(path)
+        except OSError as error:
+            with suppress(OSError):
+                draft.unlink(missing_ok=True)
+            raise UsageError(f"{path}: cannot be written: {error.strerror}") from None
 
     def erase(self, *, new: bool) -> None:
         """Undo :meth:`make` after a failure: remove what was written, and the folder where it was new."""

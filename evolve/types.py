@@ -87,8 +87,8 @@ class Dropped:
     """In one word, for instance ``refusal``, ``truncated``, ``known``."""
     message: str = ""
     """One line for people."""
-    told: int = 0
-    """How many programs the proposer had been told of by then."""
+    learnt: int = 0
+    """From how many programs and endings the proposer had learnt before."""
 
 
 @dataclass(frozen=True)

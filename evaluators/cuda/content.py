@@ -53,14 +53,15 @@ class DeviceContent:
         rows = place.shape[0] if place.shape else 1
         columns = max(prod(place.shape[1:]), 1)
         element = place.nbytes // (rows * columns)
-        key = int(rng.integers(KEYS))
         if self._transforms[place.name] == "xor":
+            key = int(rng.integers(KEYS))
             self._gpu.launch("exclusive_or", place.nbytes, target, source, place.nbytes, columns * element, key)
-            return
-        shift = int(rng.integers(rows)) * columns * element
-        vector = place.nbytes % 16 == 0 and shift % 16 == 0
-        work = place.nbytes // 16 if vector else place.nbytes
-        self._gpu.launch("rotate", work, target, source, place.nbytes, shift, wrap_u32(int(vector)))
-        # In a vector one element in 64 is replaced; in a matrix one in every row.
+        else:
+            shift = int(rng.integers(rows)) * columns * element
+            vector = place.nbytes % 16 == 0 and shift % 16 == 0
+            work = place.nbytes // 16 if vector else place.nbytes
+            self._gpu.launch("rotate", work, target, source, place.nbytes, shift, wrap_u32(int(vector)))
+        # In a vector one element in 64 is replaced, in a matrix one in every row; by a key of its own: that of xor can
+        # be read off a row that is known.
         late = (rows, columns) if columns > 1 else (max(rows // 64, 1), min(rows, 64))
-        self._gpu.launch("late", late[0], target, source, *late, wrap_u32(element), key)
+        self._gpu.launch("late", late[0], target, source, *late, wrap_u32(element), int(rng.integers(KEYS)))

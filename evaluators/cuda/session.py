@@ -7,7 +7,7 @@ import secrets
 import socket
 import struct
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -146,7 +146,7 @@ class CudaSession(Session):
         else:
             frame = Frame(Kind.CALL, 0, nonce, body=struct.pack(f"<{len(slots)}I", *slots))
         packet, answer = encode(frame), encode(Frame(Kind.DONE, frame.slot, nonce))
-        places = np.concatenate([self._peek_places(slot) for slot in slots])
+        places = self._peek_places(slots).ravel()
         set_receive_deadline(self._channel, call_deadline_s)
         self._assert_quiet()
         self.resume()
@@ -163,7 +163,13 @@ class CudaSession(Session):
         self.stop()
         self._assert_quiet()
         nothing = (np.empty(0, np.intp), np.empty(0, np.uint8))
-        return RoundTime(total, tuple(slots), ((places, seen),), nothing, waited_share=0.0)
+        return RoundTime(total, tuple(slots), (places, seen), nothing, waited_share=0.0)
+
+    def in_turns(self, slots: Sequence[int], call_deadline_s: float, lengths: Sequence[int]) -> Iterator[RoundTime]:
+        """A round here is one launch, and so one turn."""
+        if len(lengths) != 1:
+            raise ValueError("a round on a GPU has one turn")
+        yield self.round(slots, call_deadline_s)
 
     def inspect(self, time: RoundTime) -> None:
         """Check what the round left: inputs, guards, late writes, slots not called, calls that wrote nothing."""
@@ -173,13 +179,13 @@ class CudaSession(Session):
         broken = self.guard.broken()
         if broken:
             raise CandidateFailure(Status.RUNTIME_ERROR, broken)
-        for places, values in time.peeks:
-            if not np.array_equal(self._bytes_at(places), values):
-                raise CandidateFailure(Status.CHEATING, "an output changed after the reply: late work")
+        places, values = time.peeks
+        if not np.array_equal(self._bytes_at(places), values):
+            raise CandidateFailure(Status.CHEATING, "an output changed after the reply: late work")
         idle = np.setdiff1d(np.arange(self.layout.slots), np.asarray(time.slots, dtype=np.intp))
         if len(idle) and self.guard.touched(idle):
             raise CandidateFailure(Status.CHEATING, "wrote the output of a slot that was never called")
-        self._drain_log()
+        self._log.drain()
 
     def close(self) -> None:
         """Kill the runner and give back what the session holds; the driver ends whatever it left running."""

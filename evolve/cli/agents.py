@@ -87,7 +87,8 @@ def tell(
     """
     output = open_output(display, as_json)
     with Desk.open(find_run(run)) as desk:
-        chosen = file or desk.work_file(desk.lease(lease))
+        asked = desk.lease(lease)
+        chosen = file or desk.work_file(asked)
         sheet = Sheet(read_source(chosen), desk.language_of(chosen), note)
         answer = desk.tell(lease, sheet)
         if answer.late_s is not None:

@@ -9,7 +9,7 @@ from typing import get_args
 import click
 
 from evaluators.client import JudgeSettings, SandboxMode
-from evaluators.errors import UsageError
+from evaluators.errors import JudgeError, UsageError
 from evaluators.evaluation import Evaluation, Status
 from evaluators.task import Language, Task
 from evaluators.task_loading import find_task, load_task
@@ -52,6 +52,8 @@ def evaluate(
     source = _read(file)
     spoken = language or _language(file, loaded)
     evaluation = asyncio.run(_judge(services().start_judge, loaded, sandbox, (source, spoken), output))
+    if evaluation.status is Status.INFRA_ERROR:
+        raise JudgeError(evaluation.message)
     output.show(Report(evaluation.model_dump(mode="json"), describe(evaluation)))
     return Exit.DONE if evaluation.status is Status.PASSED else Exit.NO
 

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
-from sqlalchemy.exc import ArgumentError, NoSuchModuleError, OperationalError
+from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, NoSuchModuleError, OperationalError
 from sqlalchemy.pool import StaticPool
 
 from evaluators.errors import UsageError
+from evolve.errors import DatabaseFailedError
 
 BUSY_TIMEOUT_MS = 30_000
 
@@ -76,20 +77,35 @@ def transaction(connection: Connection) -> Iterator[None]:
     other writers would wait for its lock.
 
     Raises:
-        UsageError: the database cannot be written: a full disk, a server that is gone, a lock held for too long.
+        DatabaseFailedError: the database cannot be written: a full disk, a server that is gone, a lock held for too
+            long.
     """
     try:
-        with connection.begin():
+        with naming_failures(connection.engine), connection.begin():
             yield
-    except BaseException as error:
+    except BaseException:
         if not connection.closed and not connection.invalidated:
             connection.connection.rollback()
-        if isinstance(error, OperationalError):
-            reason = " ".join(str(error.orig).split())
-            raise UsageError(
-                f"the run's database cannot be written: {reason}; what is stored is kept: evolve resume goes on"
-            ) from error
         raise
+
+
+@contextmanager
+def naming_failures(engine: Engine) -> Iterator[None]:
+    """What the driver raises when it cannot read or write, as one line that names the database.
+
+    Raises:
+        DatabaseFailedError: it could not. What breaks a constraint passes as it is.
+    """
+    try:
+        yield
+    except IntegrityError:
+        raise
+    except (DBAPIError, sqlite3.Error) as error:  # the latter from BEGIN, which is the driver's own
+        reason = " ".join(str(getattr(error, "orig", None) or error).split())
+        shown = engine.url.render_as_string(hide_password=True)
+        raise DatabaseFailedError(
+            f"database {shown}: {reason}; what was stored before is kept, go on with evolve resume when that is mended"
+        ) from error
 
 
 def _frozen(file: Path) -> bool:

@@ -47,7 +47,7 @@ def model_call_of(row: Mapping[str, Any]) -> ModelCall:
 def dialogue_row(dialogue: Dialogue) -> Row:
     """The columns of a dialogue that begins."""
     row = {f.name: getattr(dialogue, f.name) for f in fields(dialogue)}
-    return {**row, "inspirations": json.dumps(dialogue.inspirations), "message": "", "told": 0}
+    return {**row, "inspirations": json.dumps(dialogue.inspirations), "message": "", "learnt": 0}
 
 
 def dialogue_of(row: Mapping[str, Any]) -> Dialogue:

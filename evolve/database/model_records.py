@@ -121,8 +121,8 @@ class Ending:
     """The reason in one word."""
     message: str = ""
     """One line."""
-    told: int = 0
-    """How many finished programs its proposer had been told of by then: a proposer that learns, learns in order."""
+    learnt: int = 0
+    """From how many programs and endings its proposer had learnt before: the order in which it learns again."""
 
 
 PROGRAM = "program"

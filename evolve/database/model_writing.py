@@ -88,7 +88,7 @@ class ModelWriter(SqlWriter):
         row = {
             "outcome": ending.outcome,
             "message": ending.message,
-            "told": ending.told,
+            "learnt": ending.learnt,
             "ended_at": self._clock(),
         }
         with self._write() as connection:

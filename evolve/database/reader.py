@@ -7,12 +7,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, cast
 
+from pydantic import ValidationError
 from sqlalchemy import ColumnElement, Engine, Executable, bindparam, case, func, select
 
+from evaluators.errors import UsageError
 from evaluators.evaluation import Artifact, Evaluation, Status
 from evaluators.task import Language
 from evolve.budget import Charge
 from evolve.database.codec import duel_of, evaluation_of, program_of
+from evolve.database.engine import naming_failures
 from evolve.database.mail import Answer, Lease, MailCount
 from evolve.database.model_codec import dialogue_of, ending_of, model_call_of
 from evolve.database.model_queries import (
@@ -84,13 +87,21 @@ class StorageReader:
         """Read run ``run_id`` of the database behind ``engine``."""
         self._engine = engine
         self._run_id = run_id
-        self._reading = engine.connect()
+        with naming_failures(engine):
+            self._reading = engine.connect()
         self._prepared = PreparedStatements()
 
     def run(self) -> RunRecord:
         """See :class:`~evolve.database.storage.Storage`."""
-        row = dict(self._rows(select(runs).where(runs.c.id == self._run_id))[0])
-        row["settings"] = RunSettings.model_validate_json(row["settings"])
+        found = self._rows(select(runs).where(runs.c.id == self._run_id))
+        shown = self._engine.url.render_as_string(hide_password=True)
+        if not found:
+            raise UsageError(f"database {shown}: holds no run number {self._run_id}; check the name")
+        row = dict(found[0])
+        try:
+            row["settings"] = RunSettings.model_validate_json(row["settings"])
+        except ValidationError:
+            raise UsageError(f"database {shown}: the settings of run {self._run_id} are damaged") from None
         row["status"] = RunStatus(row["status"])
         return RunRecord(**row)
 
@@ -138,8 +149,9 @@ class StorageReader:
     def find(self, source_hash: str, language: Language) -> tuple[int, ProgramState] | None:
         """See :class:`~evolve.database.storage.Storage`."""
         row = {"run": self._run_id, "source_hash": source_hash, "language": language}
-        found = self._prepared.execute(self._reading, FIND, row).first()
-        self._reading.rollback()
+        with naming_failures(self._engine):
+            found = self._prepared.execute(self._reading, FIND, row).first()
+            self._reading.rollback()
         return (found[0], ProgramState(found[1])) if found else None
 
     def attempts(self, number: int) -> int:
@@ -340,11 +352,12 @@ class StorageReader:
         self._engine.dispose()
 
     def _rows(self, statement: Executable, **parameters: object) -> list[Mapping[str, Any]]:
-        try:
-            result = self._reading.execute(statement, {"run": self._run_id, **parameters})
-            return [dict(row) for row in result.mappings()]
-        finally:
-            self._reading.rollback()  # No snapshot is held between two calls.
+        with naming_failures(self._engine):
+            try:
+                result = self._reading.execute(statement, {"run": self._run_id, **parameters})
+                return [dict(row) for row in result.mappings()]
+            finally:
+                self._reading.rollback()  # No snapshot is held between two calls.
 
     def _assemble(self, rows: Sequence[Mapping[str, Any]]) -> list[Program]:
         ids = [row[name] for row in rows for name in ("evaluation_id", "confirmation_id") if row[name] is not None]

@@ -256,7 +256,7 @@ dialogues = Table(
     Column("model", String(200), nullable=False),
     Column("outcome", String(50)),
     Column("message", Text, nullable=False),
-    Column("told", Integer, nullable=False),
+    Column("learnt", Integer, nullable=False),
     Column("created_at", Float, nullable=False),
     Column("ended_at", Float),
     _program("parent"),

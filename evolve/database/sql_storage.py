@@ -10,6 +10,7 @@ from sqlalchemy import Connection, Engine, delete, insert, select, update
 
 from evaluators.evaluation import Evaluation
 from evolve.database.codec import duel_row, evaluation_row, program_row, timing_rows
+from evolve.database.engine import naming_failures
 from evolve.database.model_records import PROGRAM
 from evolve.database.model_writing import ModelWriter
 from evolve.database.queries import CONFIRMATION, SEARCH
@@ -58,7 +59,7 @@ class SqlStorage(ModelWriter):
     def create(cls, engine: Engine, new: NewRun, clock: Callable[[], float] = time.time) -> SqlStorage:
         """Store a new run with its islands and return its storage."""
         now = clock()
-        with engine.execution_options(write=True).begin() as connection:
+        with naming_failures(engine), engine.execution_options(write=True).begin() as connection:
             row = {
                 "name": new.name,
                 "task_name": new.task_name,

@@ -11,7 +11,7 @@ from sqlalchemy.exc import IntegrityError
 
 from evaluators.evaluation import Environment
 from evolve.database.codec import ledger_row, text_hash
-from evolve.database.engine import transaction
+from evolve.database.engine import naming_failures, transaction
 from evolve.database.reader import StorageReader
 from evolve.database.records import Event, LedgerEntry
 from evolve.database.statements import ADD_EVENT, ADD_LEDGER, ADD_STEP, ADD_TEXT
@@ -26,7 +26,8 @@ class SqlWriter(StorageReader):
         """Write run ``run_id``; ``clock`` gives seconds since the epoch."""
         super().__init__(engine, run_id)
         # One connection for the run's whole life: taking it from the pool costs more than most statements.
-        self._connection = engine.connect().execution_options(write=True)
+        with naming_failures(engine):
+            self._connection = engine.connect().execution_options(write=True)
         self._clock = clock
         self._environment: tuple[Environment, str] | None = None
         self._noted: list[Step] = []

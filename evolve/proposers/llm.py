@@ -136,7 +136,8 @@ class LlmProposer:
     def __init__(self, parts: Parts) -> None:
         """Ask with these parts."""
         self._parts = parts
-        self._told = 0
+        self._learnt = 0
+        """From how many programs and endings; the order in which is kept over crashes."""
         self._down_since: float | None = None
         self._resumed = {d.number: d for d in parts.dialogues.open_dialogues() if d.proposer == NAME}
 
@@ -153,7 +154,7 @@ class LlmProposer:
         try:
             spoken = await self._converse(context, draft)
         except CallError as error:
-            return Dropped(CALL_FAILED, str(error), self._told)
+            return Dropped(CALL_FAILED, str(error), self._learnt)
         except CapError as error:
             raise BudgetRefusedError(error.reason) from None
         if isinstance(spoken.outcome, Edited):
@@ -206,18 +207,18 @@ class LlmProposer:
 
     def tell(self, program: Program) -> None:
         """See :class:`~evolve.types.Proposer`."""
-        self._told += 1
+        self._learnt += 1
         if program.model is not None:
             arm = Arm(program.operator, ModelName.parse(program.model))
             self._parts.ensemble.policy.learn(arm, self._parts.learning.reward(program))
 
     def replay(self, storage: History) -> None:
         """Learn again, in the order in which it was learnt: from programs, and from dialogues that became none."""
-        endings = deque(sorted(storage.endings(), key=lambda pair: pair[1].told))
+        endings = deque(sorted(storage.endings(), key=lambda pair: pair[1].learnt))
         for program in map(Credit().of, storage.programs(state=ProgramState.FINISHED)):
             if program.proposer != NAME or program.judge_failed:
                 continue
-            while endings and endings[0][1].told <= self._told:
+            while endings and endings[0][1].learnt <= self._learnt:
                 self._recall(*endings.popleft())
             self.tell(program)
         for dialogue, ending in endings:
@@ -228,6 +229,7 @@ class LlmProposer:
             self._waste(Arm(dialogue.operator, ModelName.parse(dialogue.model)), dialogue.number)
 
     def _waste(self, arm: Arm, number: int) -> None:
+        self._learnt += 1
         self._parts.ensemble.policy.learn(arm, self._parts.learning.wasted(number))
 
     def _choose(self, operators: Sequence[str], rng: np.random.Generator, without: Collection[Arm]) -> Arm | None:
@@ -254,7 +256,7 @@ class LlmProposer:
         if not self._parts.ensemble.knows(model):
             arm = self._choose((begun.operator,), context.rng, ())
         if arm is None:
-            return Dropped(CALL_FAILED, f"{begun.model} is no longer among the models", self._told)
+            return Dropped(CALL_FAILED, f"{begun.model} is no longer among the models", self._learnt)
         draft = self._drafted(arm, subject, self._parts.briefing.facts(context, subject))
         return draft or self._dropped(context, arm, TOO_LONG, "the prompt no longer fits its budget")
 
@@ -287,8 +289,9 @@ class LlmProposer:
         return offered(arm, subject, tuple(p.number for p in draft.facts.inspirations), spoken, edited)
 
     def _dropped(self, context: ProposeContext, arm: Arm, reason: str, message: str) -> Dropped:
+        learnt = self._learnt
         self._waste(arm, context.number)
-        return Dropped(reason, message, self._told)
+        return Dropped(reason, message, learnt)
 
 
 def _question(prompt: Prompt) -> Question:

@@ -52,8 +52,8 @@ class RecordedLlm:
         await self._turns.answers(context.number)
         ending = self._endings.get(context.number)
         if ending is not None and ending.outcome in _NOT_THE_ANSWERS:
-            return Dropped(ending.outcome, ending.message, ending.told)
-        return await self._led_again(context, dialogue, ending.told if ending else 0)
+            return Dropped(ending.outcome, ending.message, ending.learnt)
+        return await self._led_again(context, dialogue, ending.learnt if ending else 0)
 
     def tell(self, program: Program) -> None:
         """It chooses nothing that it would have to learn for."""

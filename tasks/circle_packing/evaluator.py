@@ -7,6 +7,8 @@ import numpy as np
 from evaluators.evaluation import Status
 
 TOUCHING = 1e-6
+SMALLEST = 1e-100
+"""Radii of less on average have no spread: their squares vanish."""
 ADVICE = "no tolerance is given: shrink every radius by 1e-12"
 
 
@@ -37,12 +39,17 @@ def first_mistake(circles):
         if r < 0:
             return f"circle {i} has the negative radius {r / unit:.6g}"
         if (outside := max(r - x, r - y, x + r - unit, y + r - unit)) > 0:
-            return f"circle {i} leaves the square by {outside / unit:.3g}; {ADVICE}"
+            return f"circle {i} leaves the square by {decimal(outside, unit)}; {ADVICE}"
     for (i, (x, y, r)), (j, (u, v, s)) in combinations(enumerate(numbers), 2):
         if (x - u) ** 2 + (y - v) ** 2 < (r + s) ** 2:
             overlap = (r + s) / unit - np.hypot((x - u) / unit, (y - v) / unit)
             return f"circles {i} and {j} overlap by {max(overlap, 0.0):.3g}; {ADVICE}"
     return ""
+
+
+def decimal(numerator, unit):
+    """A quotient in three digits; a sum of float64 numbers may be larger than any of them."""
+    return f"{numerator / unit:.3g}" if numerator < 2**1023 * unit else "more than 9e+307"
 
 
 def look(circles):
@@ -57,7 +64,7 @@ def look(circles):
     gaps = distances - radii[:, None] - radii
     walls = np.concatenate([centres, 1 - centres], axis=1).min(axis=1) - radii
     return {
-        "radius_spread": float(radii.std() / radii.mean()) if radii.any() else 0.0,
+        "radius_spread": float(radii.std() / radii.mean()) if radii.mean() > SMALLEST else 0.0,
         "hexagonality": float(np.abs(np.exp(6j * angles).mean(axis=1)).mean()),
         "contacts": float(np.count_nonzero(gaps < TOUCHING) / 2),
         "at_walls": float(np.count_nonzero(walls < TOUCHING)),

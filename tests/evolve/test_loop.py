@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from evaluators.errors import JudgeError, UsageError
+from evaluators.errors import JudgeError, TaskError, UsageError
 from evaluators.evaluation import Duel, DuelOutcome, Evaluation, Status
 from evaluators.task import ArchiveDimension, Language
 from evolve.budget import Charge
@@ -320,6 +320,23 @@ class TestFailuresOfTheJudge:
         with pytest.raises(JudgeError, match=r"on the seed program seed\.py: the judge ended"):
             await world.run()
         assert world.programs()[0].state is ProgramState.QUEUED
+
+    async def test_a_program_that_the_tasks_evaluator_cannot_take_does_not_end_the_run(self, tmp_path: Path) -> None:
+        world = World(tmp_path, settings(Caps(candidates=3)))
+        world.proposer.make = scores(2.0, 3.0)
+        world.judge.before = failing(3, lambda: TaskError("returned a spread that is not finite"), text="score=2.0")
+        await world.run()
+        assert world.programs()[1].judge_failed
+        assert world.programs()[2].score == 3.0, "the search goes on"
+        assert world.judges_started == 1, "the judge is well"
+
+    async def test_an_evaluator_that_fails_on_the_seed_is_the_users_to_mend(self, tmp_path: Path) -> None:
+        world = World(tmp_path)
+        world.judge.before = failing(1, lambda: TaskError("returned no 'score'"))
+        with pytest.raises(TaskError, match="returned no 'score'"):
+            await world.run()
+        await world.resume()
+        assert world.programs()[0].score == 1.0
 
     async def test_a_duel_the_judge_cannot_hold_leaves_the_occupant(self, tmp_path: Path) -> None:
         world = World(tmp_path, settings(Caps(candidates=2)), judge=FakeJudge(timed=True))

@@ -450,7 +450,7 @@ class TestStorage:
         writer._connection.rollback()
         with sqlite3.connect(tmp_path / "shared.db") as other:
             other.execute("BEGIN IMMEDIATE")
-            with pytest.raises(UsageError, match=r"^the run's database cannot be written: database is locked; [^\n]*$"):
+            with pytest.raises(UsageError, match=r"^database sqlite:[^\n]*shared.db: database is locked; [^\n]*$"):
                 writer.heartbeat(1.0)
             other.rollback()
         writer.heartbeat(2.0)

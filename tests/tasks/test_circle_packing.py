@@ -130,3 +130,24 @@ def test_measures_tell_packings_apart_and_lie_in_the_grid(evaluator):
     assert regular["contacts"] == 40
     for dimension in TASK.archive:
         assert dimension.low <= regular[dimension.measure] <= dimension.high
+
+
+@pytest.mark.parametrize("radius", [5e-324, 1e-323, 1e-200])
+def test_radii_that_vanish_have_measures_all_the_same(evaluator, radius):
+    found = score(evaluator, packing((0.5, 0.5, radius)))
+    assert all(np.isfinite(value) for value in found.values()), found
+
+
+def test_numbers_whose_sum_is_no_float_are_refused_like_others(evaluator):
+    with pytest.raises(Failed, match="leaves the square by more than 9e"):
+        score(evaluator, packing((1.7e308, 1.7e308, 1.7e308)))
+
+
+@given(hnp.arrays(np.float64, (26, 3), elements=st.floats(width=64), fill=st.just(0.0)))
+@settings(max_examples=200, deadline=None)
+def test_no_answer_makes_the_evaluator_itself_fail(circles):
+    try:
+        found = score(module("evaluator.py"), circles)
+    except Failed:
+        return
+    assert all(np.isfinite(value) for value in found.values()), found

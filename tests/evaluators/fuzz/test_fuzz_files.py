@@ -5,15 +5,19 @@ from __future__ import annotations
 import json
 import math
 import shutil
+import socket
+import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from evaluators.build import _texts as left_texts
 from evaluators.build import lint, read_report
 from evaluators.errors import TaskError
-from evaluators.evaluation import Environment, Evaluation, Status
+from evaluators.evaluation import Artifact, Environment, Evaluation, Status
 from evaluators.failure import CandidateFailure
 from evaluators.report import Subject, failed_evaluation
 from evaluators.source import build_flags, check_blocks, normal_form, source_hash
@@ -21,6 +25,7 @@ from evaluators.task import Task
 from evaluators.task_loading import load_task
 from evaluators.tolerance import ToleranceLock, load_lock
 from evaluators.trail import Trail
+from evaluators.wire import pack, read
 
 DATA = Path(__file__).parents[2] / "data"
 ANY = settings(
@@ -180,3 +185,33 @@ def test_any_report_gives_numbers_that_are_finite(tmp_path, content):
     if isinstance(content, dict):
         numbers = {k for k, v in content.items() if isinstance(v, int | float) and not isinstance(v, bool)}
         assert set(report) <= numbers
+
+
+@given(content=st.dictionaries(st.sampled_from(["program.s", "elsewhere"]), st.binary(max_size=300)), log=TEXTS)
+@ANY
+def test_whatever_a_build_leaves_to_be_read_is_text(tmp_path, content, log):
+    for name in ("program.s", "elsewhere"):
+        (tmp_path / name).unlink(missing_ok=True)
+    for name, data in content.items():
+        (tmp_path / name).write_bytes(data)
+    builder = SimpleNamespace(texts=("program.s",))
+    collected = log.encode("utf-8", "surrogatepass").decode(errors="replace")  # as a child's log is collected
+    artifacts = left_texts(tmp_path, builder, collected)
+    assert {a.name for a in artifacts} <= {"build.log", "program.s"}
+    for artifact in artifacts:
+        assert Artifact.model_validate_json(artifact.model_dump_json().encode()) == artifact
+
+
+@given(st.lists(st.dictionaries(TEXTS, JSON, max_size=3), max_size=4))
+@ANY
+def test_messages_between_search_and_judge_arrive_whole_and_in_order(messages):
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        sent = b"".join(map(pack, messages))
+        feeding = threading.Thread(target=lambda: [ours.sendall(sent[i : i + 7]) for i in range(0, len(sent), 7)])
+        feeding.start()
+        for message in messages:
+            assert json.dumps(read(theirs)) == json.dumps(message)
+        feeding.join()
+        ours.close()
+        assert read(theirs) is None

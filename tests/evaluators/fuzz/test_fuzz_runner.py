@@ -102,14 +102,16 @@ def buffers():
         yield inputs
 
 
-def verdicts(session: Session) -> list[Status]:
+def verdicts(session: Session, lengths: tuple[int, ...] = (2,)) -> list[Status]:
     """What becomes of a runner from its import to the end of a round."""
     try:
         session.import_program(DEADLINE_S)
         session.prepare(LAYOUT, DEADLINE_S)
         session.guard.poison()
-        done = session.round([2, 0], DEADLINE_S)
+        *before, done = session.in_turns([2, 0], DEADLINE_S, lengths)
+        assert before == [None] * (len(lengths) - 1)
         assert isinstance(done, RoundTime)
+        assert done.slots == (2, 0)
         session.inspect(done)
     except CandidateFailure as failure:
         assert "\n" not in failure.message
@@ -118,23 +120,24 @@ def verdicts(session: Session) -> list[Status]:
     return []
 
 
-@given(script=st.lists(replies(), min_size=1, max_size=5))
+@given(script=st.lists(replies(), min_size=1, max_size=5), lengths=st.sampled_from([(2,), (1, 1)]))
 @settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_any_answers_end_in_a_round_or_a_failure_of_the_candidate(library, buffers, script):
+def test_any_answers_end_in_a_round_or_a_failure_of_the_candidate(library, buffers, script, lengths):
     ours, theirs = channel.pair()
     outputs = SharedBuffer("outputs", LAYOUT.output_bytes, read_only=False)
     session = Session(FakeChild(), ours, buffers, outputs, library)
     peer = threading.Thread(target=respond, args=(theirs, script))
     peer.start()
     try:
-        verdicts(session)
+        verdicts(session, lengths)
     finally:
         session.close()
         peer.join()
         theirs.close()
 
 
-def test_right_answers_make_a_round(library, buffers):
+@pytest.mark.parametrize("lengths", [(2,), (1, 1)])
+def test_right_answers_make_a_round(library, buffers, lengths):
     """The fuzzing above reaches the end where the answers are right."""
     right = [("frame", kind, 0, 0, 0, True, b"") for kind in (Kind.READY, Kind.PREPARED, Kind.DONE, Kind.DONE)]
     ours, theirs = channel.pair()
@@ -144,11 +147,12 @@ def test_right_answers_make_a_round(library, buffers):
     peer.start()
     session.import_program(1.0)
     session.prepare(LAYOUT, 1.0)
-    done = session.round([2, 0], 1.0)
+    *_, done = session.in_turns([2, 0], 1.0, lengths)
     session.inspect(done)
     assert done.slots == (2, 0)
     assert done.total_ns > 0
-    assert all(np.array_equal(outputs.bytes[places], seen) for places, seen in done.peeks)
+    places, seen = done.peeks
+    assert np.array_equal(outputs.bytes[places], seen)
     peer.join()
     session.close()
     theirs.close()

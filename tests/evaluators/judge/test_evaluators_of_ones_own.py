@@ -1,10 +1,12 @@
 """An evaluator of one's own that is wrong is named, with its file: no candidate is blamed for it."""
 
+import re
 import shutil
 
 import pytest
 
-from evaluators.errors import JudgeError, TaskError
+from evaluators.errors import TaskError
+from evaluators.evaluation import Status
 from evaluators.judge import open_judge
 from evaluators.task_loading import load_task
 from tests.evaluators.judge.conftest import DATA, POINT_PY
@@ -32,6 +34,7 @@ def test_a_wrong_evaluator_is_the_tasks_mistake(tmp_path):
             assert said in str(caught.value)
             assert str(caught.value).startswith(f"{folder}: evaluator ")
             assert "\n" not in str(caught.value)
-        with pytest.raises(JudgeError, match=r"evaluator .* raised ZeroDivisionError: division by zero$"):
-            judge.evaluate(POINT_PY, "python")
+        failed = judge.evaluate(POINT_PY, "python")
+        assert failed.status is Status.INFRA_ERROR
+        assert re.search(r"evaluator .* raised ZeroDivisionError: division by zero$", failed.message)
         assert judge.evaluate(POINT_PY, "python").score == 2.0

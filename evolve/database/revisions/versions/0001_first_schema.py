@@ -322,7 +322,7 @@ def _dialogues() -> None:
         sa.Column("model", sa.String(length=200), nullable=False),
         sa.Column("outcome", sa.String(length=50), nullable=True),
         sa.Column("message", sa.Text(), nullable=False),
-        sa.Column("told", sa.Integer(), nullable=False),
+        sa.Column("learnt", sa.Integer(), nullable=False),
         sa.Column("created_at", sa.Float(), nullable=False),
         sa.Column("ended_at", sa.Float(), nullable=True),
         sa.ForeignKeyConstraint(

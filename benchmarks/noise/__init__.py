@@ -1,0 +1,1 @@
+"""The noise study: how often duels are wrong, and what they see."""

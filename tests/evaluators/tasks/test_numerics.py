@@ -1,0 +1,277 @@
+"""Limits measured from honest programs: every honest one passes on any seed, and nothing that is less precise."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from evaluators.check import _case, _judge_mutant
+from evaluators.compare import Limit, compare, compare_outputs
+from evaluators.dtypes import DTYPES, decode, encode
+from evaluators.mutants import mutants
+from evaluators.reference import load_reference
+from evaluators.task_hash import REFERENCE_FILE
+from evaluators.task_loading import load_task
+from evaluators.tolerance import ROWS, _measured_workload, load_lock, measure_limits
+
+ROOT = Path(__file__).parents[3]
+SHIPPED = sorted(
+    path.parent
+    for pattern in ("tasks/*", "tests/data/*", "benchmarks/noise/tasks/*")
+    for path in ROOT.glob(f"{pattern}/{REFERENCE_FILE}")
+)
+CHEAP_ELEMENTS = 1 << 19
+"""What a workload's inputs may be, with as few rows as limits are measured on, to be drawn a thousand times."""
+OTHER_SEEDS = 10_000
+"""Limits are measured on seeds from 0 on."""
+
+
+def shrunk(reference):
+    """The workloads with few rows where rows are independent, but for those too large for many draws."""
+    for workload in reference.task.workloads:
+        small = _measured_workload(reference, workload)
+        if sum(int(np.prod(shape)) for shape in reference.input_shapes(small).values()) <= CHEAP_ELEMENTS:
+            yield small
+
+
+def honest_failures(folder, seeds):
+    """Every draw on which an honest program fails: all families on small workloads, one a seed on the others."""
+    reference = load_reference(load_task(folder))
+    lock = load_lock(reference.task)
+    found = []
+    for workload in shrunk(reference):
+        for seed in seeds:
+            scored = workload.split == "search"
+            families = [reference.families[seed % len(reference.families)]] if scored else reference.families
+            for family in families:
+                rng = np.random.default_rng([OTHER_SEEDS + seed, reference.families.index(family)])
+                inputs = reference.generate(workload, family, rng)
+                rows = reference.sample_rows(workload, ROWS, rng)
+                oracle = reference.oracle(inputs, rows)
+                scale, limits = reference.scale(inputs, rows, oracle), lock.of(workload.name, family)
+                for variant, outputs in reference.honest_variants(inputs, rows).items():
+                    result = compare_outputs(outputs, oracle, scale, limits, reference.outputs, rows=rows)
+                    if not result.passed:
+                        found.append((workload.name, family, seed, variant, result.message))
+    return found
+
+
+def surviving_mutants(folder, seeds):
+    """Every mutant that passes on a scored workload."""
+    reference = load_reference(load_task(folder))
+    lock, family = load_lock(reference.task), reference.families[0]
+    found = []
+    for workload in shrunk(reference):
+        if workload.split != "search":
+            continue
+        task = reference.task.model_copy(update={"workloads": (workload,)})
+        small = type(reference)(task, reference.module, reference.families, reference.row_axis)
+        for seed in seeds:
+            case, scale = _case(small, workload)
+            for mutant in mutants(small, case, np.random.default_rng(seed)):
+                if _judge_mutant(small, mutant, case, scale, lock.of(workload.name, family)).passed:
+                    found.append((workload.name, mutant.name, seed))
+    return found
+
+
+@pytest.mark.parametrize("folder", SHIPPED, ids=lambda path: path.name)
+def test_honest_programs_pass_on_seeds_that_nothing_was_measured_on(folder):
+    assert honest_failures(folder, range(4)) == []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("folder", SHIPPED, ids=lambda path: path.name)
+def test_honest_programs_pass_on_a_thousand_seeds(folder):
+    assert honest_failures(folder, range(1000)) == []
+
+
+@pytest.mark.parametrize("folder", SHIPPED, ids=lambda path: path.name)
+def test_every_mutant_of_every_shipped_reference_fails(folder):
+    assert surviving_mutants(folder, range(2)) == []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("folder", SHIPPED, ids=lambda path: path.name)
+def test_every_mutant_fails_wherever_it_is_planted(folder):
+    assert surviving_mutants(folder, range(50)) == []
+
+
+# Sums in every element type.
+
+TASK = """\
+name = "sums"
+languages = ["python"]
+entry = "sums"
+allowed_precision = ["fp32"]
+args = [
+  {{ name = "x", role = "in", dtype = "{dtype}", shape = ["M", "K"] }},
+  {{ name = "out", role = "out", dtype = "{dtype}", shape = ["M"] }},
+]
+workloads = [{{ axes = {{ M = 64, K = {k} }} }}]
+seed_program = "seed.py"
+"""
+REFERENCE = """\
+import numpy as np
+from evaluators.dtypes import DTYPES, decode, encode
+
+FAMILIES = ("normal", "tiny", "large", "denormal")
+ROW_AXIS = "M"
+DTYPE = {dtype!r}
+INSIDE = np.float64 if DTYPE == "fp64" else np.float32
+POWER = {{"normal": 0.0, "tiny": 0.7, "large": 0.3, "denormal": 1.0}}
+
+
+def generate(axes, family, rng):
+    info = DTYPES[DTYPE]
+    least = info.min_exponent + (0 if family == "denormal" else 2)
+    power = int(POWER[family] * least) if family != "large" else int(0.3 * -info.min_exponent)
+    return {{"x": encode(np.ldexp(rng.standard_normal((axes["M"], axes["K"])), power), DTYPE)}}
+
+
+def _values(inputs, rows, kind):
+    return decode(inputs["x"] if rows is None else inputs["x"][rows], DTYPE).astype(kind)
+
+
+def oracle(inputs, rows=None):
+    wide = np.longdouble if DTYPE == "fp64" else np.float64
+    x = _values(inputs, rows, wide)
+    return {{"out": x.sum(axis=1) / wide(x.shape[1])}}
+
+
+def scale(inputs, rows=None):
+    return {{"out": np.abs(_values(inputs, rows, np.float64)).mean(axis=1)}}
+
+
+def honest_variants(inputs, rows=None):
+    x = _values(inputs, rows, INSIDE)
+    count = INSIDE(x.shape[1])
+    lanes = x.reshape(len(x), -1, 8)
+    sums = {{
+        "sequential": np.cumsum(x, axis=1, dtype=INSIDE)[:, -1],
+        "backwards": np.cumsum(x[:, ::-1], axis=1, dtype=INSIDE)[:, -1],
+        "pairwise": x.sum(axis=1, dtype=INSIDE),
+        "lanes": np.cumsum(lanes, axis=1, dtype=INSIDE)[:, -1].sum(axis=1, dtype=INSIDE),
+    }}
+    return {{name: {{"out": encode(total / count, DTYPE)}} for name, total in sums.items()}}
+
+
+def traffic_bytes(axes):
+    return axes["M"] * axes["K"]
+
+
+def operations(axes):
+    return axes["M"] * axes["K"]
+"""
+
+
+def sums_of(folder, dtype, k):
+    """A reference that averages rows, in any element type."""
+    folder.mkdir(exist_ok=True)
+    (folder / "task.toml").write_text(TASK.format(dtype=dtype, k=k))
+    (folder / "reference.py").write_text(REFERENCE.format(dtype=dtype))
+    (folder / "seed.py").write_text("def sums(x, out, M, K): pass\n")
+    return load_reference(load_task(folder))
+
+
+def in_any_order(x, kind, rng):
+    """The sum of every row in an order and a grouping drawn at random: a re-association that nobody measured."""
+    parts = x[:, rng.permutation(x.shape[1])]
+    while parts.shape[1] > 1:
+        cuts = np.unique(np.concatenate([[0], rng.integers(0, parts.shape[1], max(parts.shape[1] // 3, 1))]))
+        parts = np.add.reduceat(parts, cuts, axis=1, dtype=kind) if len(cuts) < parts.shape[1] else parts
+        if len(cuts) == 1:
+            break
+    return parts[:, 0]
+
+
+@pytest.mark.parametrize("dtype", ["fp64", "fp32", "fp16", "bf16", "fp8_e4m3", "fp8_e5m2"])
+@pytest.mark.parametrize("k", [64, 8192])
+def test_any_order_of_a_sum_passes_and_a_dropped_term_does_not(tmp_path, dtype, k):
+    reference = sums_of(tmp_path / "sums", dtype, k)
+    lock = measure_limits(reference, seeds=8)
+    workload, kind = reference.task.workloads[0], reference.module.INSIDE
+    for family in reference.families:
+        limits = lock.of(workload.name, family)
+        for seed in range(6):
+            rng = np.random.default_rng([seed, 7])
+            inputs = reference.generate(workload, family, rng)
+            oracle, scale = reference.oracle(inputs), reference.scale(inputs)
+            x = decode(inputs["x"], dtype).astype(kind)
+            mean = {"out": encode(in_any_order(x, kind, rng) / kind(k), dtype)}
+            result = compare_outputs(mean, oracle, scale, limits, reference.outputs)
+            assert result.passed, (family, seed, result.message)
+            half = {"out": encode(x[:, : k // 2].sum(axis=1) / kind(k), dtype)}
+            if family != "denormal":
+                assert not compare_outputs(half, oracle, scale, limits, reference.outputs).passed
+
+
+def test_one_term_in_a_long_sum_shows(tmp_path):
+    """Of 65,536 terms in fp32, one in a thousand left out; and a term of the others' magnitude."""
+    reference = sums_of(tmp_path / "sums", "fp32", 65536)
+    workload = reference.task.workloads[0]
+    limits = measure_limits(reference, seeds=2).of(workload.name, "normal")
+    inputs = reference.generate(workload, "normal", np.random.default_rng(5))
+    oracle, scale, x = reference.oracle(inputs), reference.scale(inputs), inputs["x"].astype(np.float64)
+    thinned = x.copy()
+    thinned[:, ::1000] = 0
+    one = x.copy()
+    one[:, 777] = 0
+    for wrong in (thinned, one):
+        mean = {"out": (wrong.sum(axis=1) / 65536).astype(np.float32)}
+        assert not compare_outputs(mean, oracle, scale, limits, reference.outputs).passed
+
+
+# What must not matter to a comparison.
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    dtype=st.sampled_from(["fp64", "fp32", "bf16"]),
+    values=hnp.arrays(np.float64, (3, 4), elements=st.floats(-8, 8, width=16)),
+    nudges=hnp.arrays(np.float64, (3, 4), elements=st.floats(-1e-2, 1e-2, width=16)),
+    power=st.integers(-60, 60),
+)
+def test_a_power_of_two_changes_no_error(dtype, values, nudges, power):
+    """Tiny and huge scales are judged like ordinary ones, as long as nothing becomes denormal."""
+    oracle, actual = values, encode(values + nudges, dtype)
+    scale = np.abs(oracle).max(axis=1) + 1
+    limit = Limit(4.0, 2.0)
+    near = compare(actual, oracle, scale, limit, dtype)
+    far = compare(
+        encode(np.ldexp(decode(actual, dtype).astype(np.float64), power), dtype),
+        np.ldexp(oracle, power),
+        np.ldexp(scale, power),
+        limit,
+        dtype,
+    )
+    lost = np.ldexp(np.abs(decode(actual, dtype)).astype(np.float64), power)
+    if ((lost > 0) & (lost < np.ldexp(1.0, DTYPES[dtype].min_exponent))).any():
+        return
+    assert (far.status, far.errors) == (near.status, near.errors)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    dtype=st.sampled_from([name for name, info in DTYPES.items() if info.exact]),
+    data=st.data(),
+)
+def test_integers_agree_with_an_exact_comparator(dtype, data):
+    kind = DTYPES[dtype].storage
+    numbers = st.booleans() if dtype == "bool" else st.integers(int(np.iinfo(kind).min), int(np.iinfo(kind).max))
+    right = data.draw(st.lists(numbers, min_size=1, max_size=6))
+    got = [data.draw(st.one_of(st.just(value), numbers)) for value in right]
+    oracle, actual = np.array(right, dtype=kind), np.array(got, dtype=kind)
+    result = compare(actual, oracle, np.ones(len(right)), Limit(1e9, 1e9), dtype)
+    assert result.passed == (got == right)
+    if not result.passed:
+        distance = max(abs(int(a) - int(b)) for a, b in zip(got, right, strict=True))
+        assert result.errors.max_ulp == pytest.approx(distance, rel=1e-9)
+        first = next(i for i, (a, b) in enumerate(zip(got, right, strict=True)) if a != b)
+        assert result.message.startswith(f"out[{first}]: ")

@@ -1,0 +1,60 @@
+"""A search that runs for days fills neither memory nor disk with what it has built."""
+
+import gc
+
+import pytest
+
+from evaluators import build
+from evaluators.build import Builds
+from evaluators.failure import CandidateFailure
+from evaluators.task_loading import load_task
+from evaluators.zygote.client import Zygote
+from tests.quick_judge import DATA
+
+
+@pytest.fixture(scope="module")
+def task():
+    return load_task(DATA / "double")
+
+
+@pytest.fixture
+def builds(tmp_path, monkeypatch):
+    monkeypatch.setattr(build, "KEPT_BUILDS", 2)
+    with Zygote(
+        minimum="reduced", scratch=tmp_path, preload=("evaluators.builder", "evaluators.builders.cpp")
+    ) as opened:
+        yield Builds(opened, tmp_path, None)
+
+
+def program(builds, task, number):
+    return builds.build(task, f'extern "C" void double_it() {{}} // {number}', "cpp", ("-O0",))
+
+
+def test_what_nobody_uses_is_forgotten_and_what_is_in_use_stays(builds, task, tmp_path):
+    held = program(builds, task, 0)
+    for number in range(1, 5):
+        program(builds, task, number)
+    gc.collect()
+    left = set((tmp_path / "artifacts").iterdir())
+    assert held.artifact in left
+    assert len(left) == 3
+
+
+def test_a_forgotten_program_is_built_again_beside_the_one_in_use(builds, task):
+    held = program(builds, task, 0)
+    program(builds, task, 1)
+    program(builds, task, 2)
+    again = program(builds, task, 0)
+    assert again is not held
+    del held
+    gc.collect()
+    assert again.artifact.exists()
+
+
+def test_a_failure_that_is_known_grows_no_tail(builds, task):
+    depths = []
+    for _ in range(3):
+        with pytest.raises(CandidateFailure) as caught:
+            builds.build(task, "no program", "cpp", ())
+        depths.append(len(list(caught.traceback)))
+    assert depths[1] == depths[2]
