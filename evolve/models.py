@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Protocol
 
 from evaluators.errors import UsageError
@@ -74,7 +73,7 @@ class Models:
             provider_settings(self.llm, ModelName.parse(model.name))
         if caps.dollars is not None:
             self.prices.require(ModelName.parse(model.name) for model in self.llm.models)
-        self._book()
+        PromptBook.configured(self.prompts, self.task.folder)
         client = ModelClient(self.llm, self.environment, Books(MemoryJournal(), Purse(), self.prices))
         try:
             client.prepare()
@@ -130,7 +129,7 @@ class Models:
             task=self.task,
             seed=(self.task.folder / self.task.seed_program).read_text(encoding="utf-8"),
             ensemble=Ensemble(self.llm.models, policy, Breakers(names, clock, rests), client),
-            book=self._book(),
+            book=PromptBook.configured(self.prompts, self.task.folder),
             briefing=facts,
             learning=rewards,
             dialogues=dialogues,
@@ -138,11 +137,6 @@ class Models:
             outage_s=patience.outage_s,
         )
         return LlmProposer(parts)
-
-    def _book(self) -> PromptBook:
-        own = [Path(self.prompts.folder)] if self.prompts.folder else []
-        tasks = self.task.folder / "prompts"
-        return PromptBook([*own, *([tasks] if tasks.is_dir() else [])], self.prompts.budgets)
 
 
 class _NoDialogues:

@@ -11,7 +11,7 @@ import numpy as np
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 
-from benchmarks.noise.replay import SYNTHETIC, half_widths, noise_of, refuted, wins
+from benchmarks.noise.replay import half_widths, noise_of, refuted, wins
 from benchmarks.noise.rules import RULES
 from benchmarks.noise.trials import Trial
 from evaluators.plan import MOST_TURNS
@@ -20,8 +20,10 @@ from evaluators.scoring import ALPHA
 COLOURS = dict(zip(RULES, ("#1b6ca8", "#2a9d5c", "#8a5bb5", "#d98a1f", "#b8322a"), strict=True))
 STYLES = {"quiet": "-", "loaded": "--", "ordinary": ":"}
 GAINS = (0.005, 0.01, 0.02, 0.03, 0.05, 0.08, 0.12, 0.2)
-LONG = 60
-"""Rounds over which being wrong is followed: twice what a duel has."""
+LONG = 40
+"""Rounds over which being wrong is followed: more than a duel has."""
+DRAWN = 100
+"""Synthetic duels a point."""
 
 Cells = Mapping[tuple[str, str, int, float], Sequence[Trial]]
 """By task, condition, turns and percent."""
@@ -76,7 +78,7 @@ def _wrong(axis: Axes, task: str, cells: Cells) -> None:
     source = noise_of(_copies(cells, task))
     for name in RULES:
         rng = np.random.default_rng(1)
-        ends = [refuted(name, source(rng, LONG)) for _ in range(SYNTHETIC)]
+        ends = [refuted(name, source(rng, LONG)) for _ in range(DRAWN)]
         rounds = range(5, LONG + 1, 5)
         shares = [100 * sum(end is not None and end <= n for end in ends) / len(ends) for n in rounds]
         axis.plot(list(rounds), shares, color=COLOURS[name], label=name)
@@ -89,7 +91,7 @@ def _found(axis: Axes, task: str, cells: Cells) -> None:
     source = noise_of(_copies(cells, task))
     for name in RULES:
         if name != "bootstrap":
-            shares = [100 * wins(name, source, gain) for gain in GAINS]
+            shares = [100 * wins(name, source, gain, DRAWN) for gain in GAINS]
             axis.plot([100 * gain for gain in GAINS], shares, color=COLOURS[name], label=name)
     axis.set(xlabel="faster by, %", ylabel="duels won, %", xscale="log")
 

@@ -97,14 +97,14 @@ def pairs_of(series: Sequence[Series], lengths: Sequence[int]) -> Source:
     return draw
 
 
-def wins(name: str, source: Source, gain: float, seed: int = 0) -> float:
+def wins(name: str, source: Source, gain: float, count: int = SYNTHETIC) -> float:
     """The share of synthetic duels that a program faster by ``gain`` (0.02: 2 %) wins."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     won = 0
-    for _ in range(SYNTHETIC):
+    for _ in range(count):
         values = [value + log1p(gain) for value in source(rng, MOST_ROUNDS)]
         won += replay(name, values).outcome is DuelOutcome.CHALLENGER
-    return won / SYNTHETIC
+    return won / count
 
 
 def smallest_gain(name: str, source: Source, share: float = 0.95) -> float:

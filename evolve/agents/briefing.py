@@ -31,11 +31,11 @@ class Briefing:
     """All of it in words; what programs and compilers said is fenced."""
 
 
-def brief(storage: StorageReader, task: Task, lease: Lease) -> Briefing:
-    """Make a lease's briefing."""
+def brief(storage: StorageReader, task: Task, lease: Lease, book: PromptBook) -> Briefing:
+    """Make a lease's briefing from the templates of ``book``."""
     parent = storage.program(lease.parent)
     context = facts_of(storage, task, parent, inspirations=lease.inspirations)
-    prompt = PromptBook().render(context)
+    prompt = book.render(context)
     best = storage.run().best
     stands = standing(storage.program(best) if best else None, task)
     text = "\n\n".join((prompt.system, f"# Where the search stands\n\n{stands}", prompt.user))

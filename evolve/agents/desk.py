@@ -18,6 +18,7 @@ from evolve.database.mailbox import Mailbox
 from evolve.database.versions import open_database
 from evolve.intake import AGENT, storable
 from evolve.population import Population
+from evolve.prompts.rendering import PromptBook
 from evolve.run import Run
 from evolve.run_directory import EXTENSIONS, RunDirectory
 from evolve.streams import Stream
@@ -91,6 +92,7 @@ class Desk:
         name = named(agent)
         if not 0 < lease_s < float("inf"):
             raise UsageError(f"lease of {lease_s:g} s: must be above 0 and finite")
+        book = PromptBook.configured(self.config.prompts, self.task.folder)
         self._check_room()
         population = self._population()
         given = self.mailbox.count_leases() + 1
@@ -100,7 +102,7 @@ class Desk:
             chosen = self._workable(parent)
         others = tuple(elite.number for elite in choice.inspirations if elite.number != chosen)
         lease = self.mailbox.add_lease(NewLease(name, choice.island, chosen, others, lease_s))
-        return brief(self.mailbox, self.task, lease)
+        return brief(self.mailbox, self.task, lease, book)
 
     def tell(self, lease: int, sheet: Sheet) -> Answer:
         """Hand in a source for a lease. The same source again is the same answer; a late one is taken all the same.

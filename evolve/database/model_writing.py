@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from sqlalchemy import func, insert, select, update
+from sqlalchemy import select, update
 
 from evolve.budget import Charge
 from evolve.database.model_codec import dialogue_row, reply_row, request_row
 from evolve.database.model_records import CallStatus, Dialogue, Ending, ModelReply, ModelRequest
+from evolve.database.model_statements import ADD_DIALOGUE, ADD_MODEL_CALL, END_MODEL_CALL, LAST_ATTEMPT
 from evolve.database.records import Event, LedgerEntry
 from evolve.database.schema import dialogues, model_calls
 from evolve.database.writing import SqlWriter
@@ -21,13 +22,9 @@ class ModelWriter(SqlWriter):
 
     def begin_model_call(self, request: ModelRequest) -> int:
         """See :class:`~evolve.database.storage.Storage`."""
-        here = (
-            model_calls.c.run_id == self._run_id,
-            model_calls.c.program == request.program,
-            model_calls.c.step == request.step,
-        )
+        question = {"run": self._run_id, "program": request.program, "step": request.step}
         with self._write() as connection:
-            before = connection.execute(select(func.max(model_calls.c.attempt)).where(*here)).scalar_one()
+            before = self._prepared.execute(connection, LAST_ATTEMPT, question).scalar_one()
             row = {
                 **request_row(request),
                 "run_id": self._run_id,
@@ -36,19 +33,19 @@ class ModelWriter(SqlWriter):
                 "messages_hash": self._add_text(connection, request.messages),
                 "created_at": self._clock(),
             }
-            return int(connection.execute(insert(model_calls).returning(model_calls.c.id), row).scalar_one())
+            return int(self._prepared.execute(connection, ADD_MODEL_CALL, row).scalar_one())
 
     def finish_model_call(self, call: int, reply: ModelReply, ledger: LedgerEntry) -> None:
         """See :class:`~evolve.database.storage.Storage`."""
         with self._write() as connection:
-            row = {**reply_row(reply), "ended_at": self._clock()}
-            if reply.completion is not None:
-                row["completion_hash"] = self._add_text(connection, reply.completion)
-            if reply.reasoning:
-                row["reasoning_hash"] = self._add_text(connection, reply.reasoning)
-            here = (model_calls.c.run_id == self._run_id, model_calls.c.id == call)
-            statement = update(model_calls).where(*here, model_calls.c.status == CallStatus.OPEN.value).values(row)
-            if connection.execute(statement).rowcount != 1:
+            row = {
+                **reply_row(reply),
+                "completion_hash": None if reply.completion is None else self._add_text(connection, reply.completion),
+                "reasoning_hash": self._add_text(connection, reply.reasoning) if reply.reasoning else None,
+                "ended_at": self._clock(),
+            }
+            values = {"run": self._run_id, "this": call, **{f"new_{name}": value for name, value in row.items()}}
+            if self._prepared.execute(connection, END_MODEL_CALL, values).rowcount != 1:
                 raise StorageError(f"model call {call}: is not open, so it cannot end")
             self._add_ledger(connection, ledger)
 
@@ -80,7 +77,7 @@ class ModelWriter(SqlWriter):
         """See :class:`~evolve.database.storage.Storage`."""
         row = {**dialogue_row(dialogue), "run_id": self._run_id, "created_at": self._clock()}
         with self._write() as connection:
-            connection.execute(insert(dialogues), row)
+            self._prepared.execute(connection, ADD_DIALOGUE, row)
 
     def end_dialogue(self, ending: Ending) -> None:
         """See :class:`~evolve.database.storage.Storage`."""

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Engine, delete, insert, select, update
 from evaluators.evaluation import Evaluation
 from evolve.database.codec import duel_row, evaluation_row, program_row, timing_rows
 from evolve.database.engine import naming_failures
-from evolve.database.model_records import PROGRAM
+from evolve.database.model_statements import END_BY_PROGRAM
 from evolve.database.model_writing import ModelWriter
 from evolve.database.queries import CONFIRMATION, SEARCH
 from evolve.database.records import (
@@ -29,7 +29,6 @@ from evolve.database.records import (
 from evolve.database.schema import (
     artifacts,
     cells,
-    dialogues,
     duels,
     islands,
     migrations,
@@ -120,9 +119,8 @@ class SqlStorage(ModelWriter):
             self._add_text(connection, program.source)
             self._prepared.execute(connection, ADD_PROGRAM, row)
             if program.model is not None:
-                here = (dialogues.c.run_id == self._run_id, dialogues.c.number == program.number)
-                ended = {"outcome": PROGRAM, "ended_at": now}
-                connection.execute(update(dialogues).where(*here, dialogues.c.outcome.is_(None)).values(ended))
+                this = {"run": self._run_id, "this": program.number, "now": now}
+                self._prepared.execute(connection, END_BY_PROGRAM, this)
             if answer is not None:
                 taken = {"run": self._run_id, "this": answer, "became": program.number}
                 if connection.execute(TAKE_ANSWER, taken).rowcount != 1:

@@ -41,16 +41,19 @@ OPERATORS: dict[str, Operator] = {
                  lambda c: _passed(c) and _same_language(c)),
         Operator("crossover", "whole", ("inspirations", *_LEARNT), 1.0,
                  lambda c: _passed(c) and _same_language(c) and bool(c.inspirations)),
-        Operator("repair", "diff", ("failures", "lessons"), 2.0, lambda c: not _passed(c) and _same_language(c)),
+        Operator("repair", "diff", _LEARNT, 2.0, lambda c: not _passed(c) and _same_language(c)),
         Operator("profile-guided", "diff", ("profile", *_LEARNT, "knowledge"), 2.0,
                  lambda c: _passed(c) and _same_language(c) and c.profile is not None),
         Operator("simplify", "diff", ("hints",), 0.5, lambda c: _passed(c) and _same_language(c)),
         Operator("port", "whole", ("inspirations", *_LEARNT, "knowledge"), 1.0,
                  lambda c: not _same_language(c)),
-        # For agents outside, who are handed a briefing and never drawn.
-        Operator("agent", "file", ("profile", "inspirations", *_LEARNT, "knowledge"), 0.0, lambda c: False),
     )
 }  # fmt: skip
+
+AGENT = Operator(
+    "agent", "file", ("profile", "inspirations", *_LEARNT, "knowledge"), weight=0.0, fits=lambda context: False
+)
+"""What agents outside are briefed with: no model is ever asked for it."""
 
 
 def fitting(context: PromptContext) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import jinja2
 from jinja2.sandbox import SandboxedEnvironment
@@ -18,7 +18,8 @@ from evolve.prompts.budget import SectionBudgets, fitting_items, fitting_text, s
 from evolve.prompts.cards import Card, load_cards
 from evolve.prompts.context import PromptContext, ShownProgram
 from evolve.prompts.fencing import fenced, quoted
-from evolve.prompts.operators import OPERATORS, Operator
+from evolve.prompts.operators import AGENT, OPERATORS, Operator
+from evolve.prompts.settings import PromptSettings
 
 _CHARACTERS_PER_TOKEN = 3
 
@@ -83,6 +84,17 @@ class PromptBook:
         )
         self._templates.filters |= {"fenced": fenced, "quoted": quoted}
 
+    @classmethod
+    def configured(cls, settings: PromptSettings, task_folder: Path) -> Self:
+        """As a run's configuration and its task have it.
+
+        Raises:
+            UsageError: a folder does not exist, or a card is wrong.
+        """
+        own = [Path(settings.folder)] if settings.folder else []
+        tasks = task_folder / "prompts"
+        return cls([*own, *([tasks] if tasks.is_dir() else [])], settings.budgets)
+
     def render(self, context: PromptContext) -> Prompt:
         """The prompt for a context: the same context gives the same prompt.
 
@@ -90,9 +102,10 @@ class PromptBook:
             TooLong: the parent or the task does not fit its budget.
             UsageError: an unknown operator, or a template that cannot be rendered; names the file.
         """
-        if context.operator not in OPERATORS:
+        known = {**OPERATORS, AGENT.name: AGENT}
+        if context.operator not in known:
             raise UsageError(f"operator {context.operator!r}: one of {', '.join(OPERATORS)}")
-        operator = OPERATORS[context.operator]
+        operator = known[context.operator]
         cards = self._fitting_cards(context)
         sections = [Section("parent", self._parent(context))]
         for name in operator.sections:

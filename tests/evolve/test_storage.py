@@ -29,6 +29,8 @@ from evaluators.evaluation import (
 )
 from evaluators.source import source_hash
 from evolve.budget import Charge
+from evolve.database.mail import MailCount, NewAnswer, NewLease
+from evolve.database.mailbox import Documents, Mailbox
 from evolve.database.reader import BATCH
 from evolve.database.records import (
     GLOBAL,
@@ -45,6 +47,7 @@ from evolve.database.records import (
 )
 from evolve.database.schema import texts, timings
 from evolve.database.sql_storage import SqlStorage
+from evolve.database.steering import Steer
 from evolve.database.versions import create_database
 from evolve.errors import StorageError
 from evolve.settings import Caps, RunSettings, SearchSettings
@@ -467,3 +470,81 @@ class TestStorage:
         assert writer.program(2).score == 2.0
         writer.close()
         other.close()
+
+
+class TestMail:
+    """What others than the search process write, on the same database."""
+
+    @pytest.fixture
+    def mailbox(self, storage: SqlStorage) -> Iterator[Mailbox]:
+        queue_and_judge(storage, 1)
+        box = Mailbox(storage._engine, storage.run().id, lambda: 100.0)
+        yield box
+        box._writing.close()
+
+    def test_a_lease_is_open_until_it_is_answered_or_expires(self, storage: SqlStorage, mailbox: Mailbox) -> None:
+        lease = mailbox.add_lease(NewLease("ann", 1, 1, (1,), 60.0))
+        assert storage.open_leases(159.0) == [lease]
+        assert storage.open_leases(160.0) == []
+        mailbox.add_answer(NewAnswer("ann", "agent", "python", "x = 1\n", lease=lease))
+        assert storage.open_leases(159.0) == []
+
+    def test_an_answer_waits_until_it_is_a_program(self, storage: SqlStorage, mailbox: Mailbox) -> None:
+        before = storage.mail_count()
+        lease = mailbox.add_lease(NewLease("ann", 1, 1, (1,), 60.0))
+        told = mailbox.add_answer(NewAnswer("ann", "agent", "python", "x = 1\n", "why", lease))
+        assert storage.mail_count() != before
+        assert storage.waiting_answers() == [told]
+        assert (told.parents, told.inspirations, told.island, told.late_s) == ((1,), (1,), 1, None)
+        storage.add_program(program(2, told.source), answer=told.id)
+        assert storage.waiting_answers() == []
+        assert mailbox.answer(told.id).program == 2
+
+    def test_an_answer_becomes_one_program_and_a_second_is_not_stored(
+        self, storage: SqlStorage, mailbox: Mailbox
+    ) -> None:
+        told = mailbox.add_answer(NewAnswer("ann", "inject", "python", "x = 1\n"))
+        storage.add_program(program(2), answer=told.id)
+        with pytest.raises(StorageError, match=f"answer {told.id}: missing, or a program already"):
+            storage.add_program(program(3), answer=told.id)
+        assert [p.number for p in storage.programs()] == [1, 2]
+
+    def test_a_second_answer_to_a_lease_is_the_first_or_refused(self, storage: SqlStorage, mailbox: Mailbox) -> None:
+        lease = mailbox.add_lease(NewLease("ann", 1, 1, (), 60.0))
+        first = mailbox.add_answer(NewAnswer("ann", "agent", "python", "x = 1\n", lease=lease))
+        assert mailbox.add_answer(NewAnswer("ann", "agent", "python", "x = 1\n", lease=lease)) == first
+        with pytest.raises(UsageError, match=f"lease {lease.id} was answered before"):
+            mailbox.add_answer(NewAnswer("ann", "agent", "python", "x = 2\n", lease=lease))
+        assert storage.waiting_answers() == [first]
+
+    def test_orders_add_up_and_a_failed_change_leaves_everything(self, storage: SqlStorage, mailbox: Mailbox) -> None:
+        hint = mailbox.steer(Steer.HINT, "tile", "", lambda before: before)
+        mailbox.steer(Steer.BAN, "tables", "TABLE", lambda before: before)
+        mailbox.steer(Steer.PAUSE, "island 1", "1", lambda before: before)
+        mailbox.steer(Steer.CAP, "caps", "x=1", lambda before: (before[0], before[1] + "# changed\n"))
+        assert storage.steering().wishes == ("Do not use: tables", "tile")
+        assert storage.steering().paused == {1}
+        assert storage.run().config == "seed = 7\n# changed\n"
+        mailbox.steer(Steer.WITHDRAW, "hint", str(hint.id), lambda before: before)
+        assert storage.steering().wishes == ("Do not use: tables",)
+
+        def refuse(before: Documents) -> Documents:
+            raise UsageError("no")
+
+        count = storage.mail_count()
+        with pytest.raises(UsageError, match="no"):
+            mailbox.steer(Steer.CAP, "caps", "x=1", refuse)
+        assert storage.mail_count() == count
+        assert next(e.text for e in storage.events() if e.kind == "steer").endswith("hint: tile")
+
+    def test_runs_in_one_database_do_not_read_each_others_mail(
+        self, make: Callable[[], SqlStorage], storage: SqlStorage, mailbox: Mailbox
+    ) -> None:
+        other = make()
+        mailbox.steer(Steer.HINT, "tile", "", lambda before: before)
+        lease = mailbox.add_lease(NewLease("ann", 1, 1, (), 60.0))
+        mailbox.add_answer(NewAnswer("ann", "agent", "python", "x = 1\n", lease=lease))
+        assert other.mail_count() == MailCount()
+        assert (other.waiting_answers(), other.open_leases(0.0), other.steering().records) == ([], [], ())
+        with pytest.raises(KeyError):
+            other.lease(lease.id)

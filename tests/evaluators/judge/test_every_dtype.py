@@ -98,7 +98,7 @@ def task_of(folder, names):
     args += [f'{{ name = "o_{n}", role = "out", dtype = "{n}", shape = ["N"] }}' for n in names]
     text = (
         f'name = "change"\nlanguages = ["cpp", "python"]\nentry = "change"\npython_packages = ["numpy"]\n'
-        f'seed_program = "seed.cpp"\nargs = [\n{",".join(args)}\n]\n'
+        f'seed_program = "seed.cpp"\nbaselines = [{{ name = "seed", file = "seed.cpp", language = "cpp" }}]\nargs = [\n{",".join(args)}\n]\n'
         f'workloads = [{{ axes = {{ N = {N} }} }}, {{ axes = {{ N = 1 }}, split = "edge" }}]\n'
     )
     (folder / "task.toml").write_text(text)

@@ -116,6 +116,7 @@ args = [
 ]
 workloads = [{{ axes = {{ M = 64, K = {k} }} }}]
 seed_program = "seed.py"
+baselines = [{{ name = "seed", file = "seed.py", language = "python" }}]
 """
 REFERENCE = """\
 import numpy as np
@@ -132,7 +133,8 @@ def generate(axes, family, rng):
     info = DTYPES[DTYPE]
     least = info.min_exponent + (0 if family == "denormal" else 2)
     power = int(POWER[family] * least) if family != "large" else int(0.3 * -info.min_exponent)
-    return {{"x": encode(np.ldexp(rng.standard_normal((axes["M"], axes["K"])), power), DTYPE)}}
+    x = np.abs(rng.standard_normal((axes["M"], axes["K"])))  # of one sign: a mean of both would hide in a coarse type
+    return {{"x": encode(np.ldexp(x, power), DTYPE)}}
 
 
 def _values(inputs, rows, kind):
@@ -192,14 +194,14 @@ def in_any_order(x, kind, rng):
 
 
 @pytest.mark.parametrize("dtype", ["fp64", "fp32", "fp16", "bf16", "fp8_e4m3", "fp8_e5m2"])
-@pytest.mark.parametrize("k", [64, 8192])
+@pytest.mark.parametrize("k", [64, 2048])
 def test_any_order_of_a_sum_passes_and_a_dropped_term_does_not(tmp_path, dtype, k):
     reference = sums_of(tmp_path / "sums", dtype, k)
-    lock = measure_limits(reference, seeds=8)
+    lock = measure_limits(reference, seeds=4)
     workload, kind = reference.task.workloads[0], reference.module.INSIDE
     for family in reference.families:
         limits = lock.of(workload.name, family)
-        for seed in range(6):
+        for seed in range(3):
             rng = np.random.default_rng([seed, 7])
             inputs = reference.generate(workload, family, rng)
             oracle, scale = reference.oracle(inputs), reference.scale(inputs)
@@ -235,7 +237,7 @@ def test_one_term_in_a_long_sum_shows(tmp_path):
 @given(
     dtype=st.sampled_from(["fp64", "fp32", "bf16"]),
     values=hnp.arrays(np.float64, (3, 4), elements=st.floats(-8, 8, width=16)),
-    nudges=hnp.arrays(np.float64, (3, 4), elements=st.floats(-1e-2, 1e-2, width=16)),
+    nudges=hnp.arrays(np.float64, (3, 4), elements=st.floats(-(2.0**-7), 2.0**-7, width=16)),
     power=st.integers(-60, 60),
 )
 def test_a_power_of_two_changes_no_error(dtype, values, nudges, power):

@@ -21,6 +21,7 @@ from evolve.config import Config, dump_config
 from evolve.database.mailbox import Mailbox
 from evolve.database.versions import open_database
 from evolve.loop import DRAINED, Idle, Outcome, WeightedProposer, search
+from evolve.prompts.rendering import PromptBook
 from evolve.run import Run
 from evolve.run_directory import RunDirectory
 from evolve.settings import Caps, RunSettings
@@ -334,7 +335,7 @@ class TestSteering:
             assert "- try tiling" in text
             assert "- Do not use: inline assembly" in text
             orders.withdraw(desk, said.id)
-            assert "tiling" not in brief(desk.mailbox, desk.task, desk.mailbox.lease(1)).text
+            assert "tiling" not in brief(desk.mailbox, desk.task, desk.mailbox.lease(1), PromptBook()).text
             with pytest.raises(UsageError, match="no hint or ban 99"):
                 orders.withdraw(desk, 99)
         with party.world.view() as view:
