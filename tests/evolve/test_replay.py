@@ -19,6 +19,7 @@ import pytest
 from evaluators.errors import JudgeError, UsageError
 from evaluators.evaluation import Status
 from evaluators.task import ArchiveDimension
+from evolve.database.dump import dump_run
 from evolve.database.mail import NewAnswer
 from evolve.database.mailbox import Mailbox
 from evolve.database.steering import Steer
@@ -294,6 +295,10 @@ class TestTheSameLineage:
         assert kinds[StepKind.TAKE] == 3
         assert kinds[StepKind.OBEY] >= 3
         await check(world, tmp_path / "again")
+        engine = open_database(location, read_only=True)
+        dump_run(engine, number, tmp_path / "run.jsonl")
+        engine.dispose()
+        assert (await replay_of(tmp_path / "run.jsonl", tmp_path / "of-a-file")).difference == ""
 
 
 class TestDifferences:

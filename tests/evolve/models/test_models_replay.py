@@ -76,6 +76,9 @@ def test_to_the_same_lineage_without_a_key_or_a_server(evolve, recorded, monkeyp
     outcomes = {outcome for _, outcome in ends[0]}
     assert {"known", "refusal"} <= outcomes, "the scenario covers what it claims to cover"
     assert kinds[StepKind.PASS] >= 3
+    assert evolve("db", "dump", "r", "run.jsonl.gz").exit_code == 0
+    assert (evolve.folder / "run.jsonl.gz").stat().st_size < 100_000
+    assert evolve("replay", "run.jsonl.gz").exit_code == 0
 
 
 @pytest.mark.parametrize(
