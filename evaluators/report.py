@@ -27,6 +27,8 @@ DETAIL_CAP = 8000
 NOISY_HALF_WIDTH = 0.25
 """A speed-up whose interval is still this wide (relative) after all rounds is no measurement."""
 
+DISTURBED = "too noisy: the programs waited"
+
 
 @dataclass(frozen=True)
 class Subject:
@@ -129,6 +131,14 @@ def workload_result(workload: Workload, case: Case, calibration: WorkloadCalibra
     )
 
 
+def disturbed(evaluation: Evaluation) -> bool:
+    """Whether it passed and has no time because others used the machine: another try may have one.
+
+    Not so where the interval is wide for another reason: a program could see to that until chance is kind to it.
+    """
+    return isinstance(evaluation.timing, Untimed) and evaluation.timing.reason.startswith(DISTURBED)
+
+
 def _untimed_reason(speedup: Interval | None, case: Case) -> str | None:
     if speedup is None:
         return "no baseline to compare with, or too few rounds"
@@ -137,7 +147,7 @@ def _untimed_reason(speedup: Interval | None, case: Case) -> str | None:
         return "too short: a call takes little beside the channel's own time; give the workload more to do"
     waited = crowded(series)
     if waited is not None:
-        return f"too noisy: the programs waited {100 * waited:.0f} % of the time for a core; others use this machine"
+        return f"{DISTURBED} {100 * waited:.0f} % of the time for a core; others use this machine"
     half = relative_half_width(speedup)
     if half > NOISY_HALF_WIDTH:
         return f"too noisy: the interval is ±{100 * half:.0f} % wide after all rounds"
