@@ -22,6 +22,13 @@ class _Compiled:
     positions: Sequence[str] | None
     """Parameter names in order, where the driver wants a tuple."""
 
+    def parameters(self, row: Mapping[str, Any]) -> Any:
+        """``row`` as the driver wants it."""
+        values = {**self.defaults, **row}
+        if self.positions is None:
+            return {name: values[name] for name in self.defaults}
+        return tuple([values[name] for name in self.positions])
+
 
 class PreparedStatements:
     """Compiles each statement for the first connection it is executed on; one database's only.
@@ -35,13 +42,20 @@ class PreparedStatements:
 
     def execute(self, connection: Connection, statement: Executable, row: Mapping[str, Any]) -> Result:
         """Execute ``statement`` with ``row``; an insert always gets the same columns."""
+        found = self._find(connection, statement, row)
+        return connection.exec_driver_sql(found.text, found.parameters(row))
+
+    def execute_many(self, connection: Connection, statement: Executable, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Execute ``statement`` with each of ``rows``, in one call of the driver."""
+        if rows:
+            found = self._find(connection, statement, rows[0])
+            connection.exec_driver_sql(found.text, [found.parameters(row) for row in rows])
+
+    def _find(self, connection: Connection, statement: Executable, row: Mapping[str, Any]) -> _Compiled:
         found = self._compiled.get(statement)
         if found is None:
             found = self._compiled[statement] = _compile(connection, statement, row)
-        values = {**found.defaults, **row}
-        if found.positions is None:
-            return connection.exec_driver_sql(found.text, {name: values[name] for name in found.defaults})
-        return connection.exec_driver_sql(found.text, tuple([values[name] for name in found.positions]))
+        return found
 
 
 def _compile(connection: Connection, statement: Any, row: Mapping[str, Any]) -> _Compiled:

@@ -71,9 +71,11 @@ class SqlWriter(StorageReader):
         return key
 
     def _add_steps(self, connection: Connection) -> None:
-        for step in self._noted:
-            row = {"run_id": self._run_id, "kind": step.kind.value, "program": step.program}
-            self._prepared.execute(connection, ADD_STEP, {**row, "other": step.other, "text": step.text})
+        rows = [
+            {"run_id": self._run_id, "kind": s.kind.value, "program": s.program, "other": s.other, "text": s.text}
+            for s in self._noted
+        ]
+        self._prepared.execute_many(connection, ADD_STEP, rows)
 
     def _add_ledger(self, connection: Connection, entry: LedgerEntry) -> None:
         row = {**ledger_row(entry), "run_id": self._run_id, "created_at": self._clock()}
