@@ -190,12 +190,12 @@ class Session:
         idle = self._idle_places(slots)
         untouched = self.outputs.bytes[idle]
         set_receive_deadline(self._channel, call_deadline_s)
-        waited_ns = self.child.waited_ns()
         seen: list[npt.NDArray[np.uint8]] = []
-        total_ns, most_ns = 0, round(1e9 * (ROUND_S + call_deadline_s))
+        total_ns, waited_ns, most_ns = 0, 0, round(1e9 * (ROUND_S + call_deadline_s))
         for length, end in zip(lengths, itertools.accumulate(lengths), strict=True):
             part = slice(end - length, end)
             self._assert_quiet()
+            before_ns = self.child.waited_ns()
             self.resume()
             with self._taking():
                 asked = self._exchange.ask(
@@ -203,13 +203,13 @@ class Session:
                     most_ns - total_ns,
                 )  # fmt: skip
             self._answered(asked, answers[part], call_deadline_s)
-            self.stop()
+            waited_ns += max(self.stop() - before_ns, 0)
             self._assert_quiet()
             seen.append(asked.seen)
             total_ns += asked.total_ns
             if end < len(slots):
                 yield None
-        waited_share = max(self.child.waited_ns() - waited_ns, 0) / max(total_ns, 1)
+        waited_share = waited_ns / max(total_ns, 1)
         yield RoundTime(total_ns, tuple(slots), (places, np.concatenate(seen)), (idle, untouched), waited_share)
 
     def inspect(self, time: RoundTime) -> None:
@@ -228,10 +228,14 @@ class Session:
             raise CandidateFailure(Status.CHEATING, "wrote the output of a slot that was never called")
         self._log.drain()
 
-    def stop(self) -> None:
-        """Stop every thread of the runner and verify it. One that can be kept from stopping is the program's own."""
+    def stop(self) -> int:
+        """Stop every thread of the runner and verify it. One that can be kept from stopping is the program's own.
+
+        Returns:
+            How long its threads had waited for a core when they were told to stop, see :meth:`Child.stop`.
+        """
         try:
-            self.child.stop(STOP_DEADLINE_S)
+            return self.child.stop(STOP_DEADLINE_S)
         except JudgeError:
             raise CandidateFailure(Status.TIMEOUT, f"could not be stopped within {STOP_DEADLINE_S:g} s") from None
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import os
 import select
 import signal
@@ -42,26 +41,32 @@ class Child:
         self._closing = threading.Lock()
         self._closed = False
 
-    def stop(self, deadline_s: float) -> None:
+    def stop(self, deadline_s: float) -> int:
         """Send SIGSTOP; return once every thread is stopped, or the process is gone.
 
         Meant for runners: stopping a builder leaves the compilers it started running.
+
+        Returns:
+            :meth:`waited_ns` as it was when the signal had been sent: threads need a core to stop on, and wait for it.
 
         Raises:
             JudgeError: a thread still ran ``deadline_s`` seconds later (a hung disk, for instance).
         """
         self._signal(signal.SIGSTOP)
+        waited_ns = self.waited_ns()
         deadline = time.monotonic() + deadline_s
         before: frozenset[str] | None = None
-        for sweep in itertools.count():
+        sweep = 0
+        while True:
             now = _stopped_threads(self.pid)
             # Two equal sweeps: while the first ran, a thread not yet stopped may have started another, which the
             # second lists; nobody is left to start one in the second.
             if (now is not None and now == before) or self._gone():
-                return
+                return waited_ns
             if time.monotonic() > deadline:
                 raise JudgeError(f"process {self.pid} did not stop within {deadline_s:g} s")
             before = now
+            sweep += 1
             if sweep > _IMPATIENT_SWEEPS:
                 time.sleep(_SWEEP_PAUSE_S)  # a thread needs a processor to stop on: perhaps this one
 
