@@ -34,8 +34,9 @@ class FakeChild:
     def __init__(self) -> None:
         self.log, self._log_end = os.pipe()
 
-    def stop(self, deadline_s: float) -> None:
+    def stop(self, deadline_s: float) -> int:
         """It is always stopped."""
+        return 0
 
     def resume(self) -> None:
         """It never runs."""
