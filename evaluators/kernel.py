@@ -27,7 +27,7 @@ from evaluators.scoring import ALPHA, combined_log_ratios, normalised_weights, r
 from evaluators.task import Language, Workload
 from evaluators.trail import Trail
 
-PATIENCE_S = (2.0, 10.0, 30.0)
+PATIENCE_S = (2.0, 10.0)
 """A new best is worth waiting for others to leave the machine: a confirmation they disturb is made again."""
 FIRST_LOOK = least_rounds(ALPHA)
 LOOK_EVERY = 5
