@@ -30,7 +30,8 @@ from typing import Any
 
 import numpy as np
 
-from evaluators.cuda.counters import DISPATCHES, METRICS, Counters, cupti_libraries
+from evaluators.cuda.counters import DISPATCHES, METRICS, Counters
+from evaluators.cuda.cupti import cupti_library
 
 PROGRAM = r"""
 #include <cassert>
@@ -132,8 +133,7 @@ class Probe:
             60,
         )
         source = Path("evaluators/cuda/recorder.c").resolve()
-        library = next(p for p in cupti_libraries() if Path(p).exists())
-        real = Path(library).resolve()
+        real = cupti_library()
         shutil.copy(real, self.work / "libcupti.so.13")
         headers = [p for root in ("/usr/local/cuda", *sys.path) for p in Path(root or ".").glob("**/cupti.h")][:1]
         folders = {str(h.parent) for h in headers} | {"/usr/local/cuda/include"}

@@ -7,12 +7,12 @@ API" and "Profiler Host API", for every call.
 from __future__ import annotations
 
 import ctypes
-import importlib.util
 from collections.abc import Sequence
 from ctypes import POINTER, byref, c_char_p, c_double, c_int, c_size_t, c_uint8, c_uint32, c_uint64, c_void_p
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
+
+from evaluators.cuda.cupti import CuptiUnavailable, cupti_library
 
 DISPATCHES, BLOCKS = "gr__dispatch_count.sum", "gr__ctas_launched.sum"
 READ_BYTES, WRITTEN_BYTES = "dram__bytes_read.sum", "dram__bytes_write.sum"
@@ -22,12 +22,7 @@ INTERVAL_NS = 50_000
 MOST_SAMPLES = 20_000
 BUFFER_BYTES = 64 << 20
 _PM_SAMPLING, _TIME_INTERVAL, _KEEP_OLDEST = 1, 1, 0
-_NAMES = ("libcupti.so.13", "libcupti.so.12", "libcupti.so")
 INSUFFICIENT_PRIVILEGES = 35
-
-
-class CountersUnavailable(Exception):
-    """This device's counters cannot be read here; the message says why, in one line."""
 
 
 class _Params(ctypes.Structure):
@@ -95,9 +90,9 @@ class Counters:
         """Reserve the counters.
 
         Raises:
-            CountersUnavailable: no CUPTI, no right to read them, or somebody else holds them.
+            CuptiUnavailable: no CUPTI, no right to read them, or somebody else holds them.
         """
-        self._library = find_cupti()
+        self._library: Any = ctypes.CDLL(str(cupti_library()))
         self._metrics = tuple(metrics)
         self._names = (c_char_p * len(metrics))(*(name.encode() for name in metrics))
         self._call("cuptiProfilerInitialize", _Initialize())
@@ -129,13 +124,13 @@ class Counters:
         """End counting; the totals since :meth:`start`.
 
         Raises:
-            CountersUnavailable: more was counted than there is room for.
+            CuptiUnavailable: more was counted than there is room for.
         """
         self._call("cuptiPmSamplingStop", _Object(sampling=self._sampling))
         place = {"data": ctypes.addressof(self._data), "size": len(self._data)}
         decoded = self._call("cuptiPmSamplingDecodeData", _Decode(sampling=self._sampling, **place))
         if decoded.overflow:
-            raise CountersUnavailable("the counters' buffer overflowed")
+            raise CuptiUnavailable("the counters' buffer overflowed")
         info = self._call("cuptiPmSamplingGetCounterDataInfo", _DataInfo(sampling=self._sampling, **place))
         totals = [0.0] * len(self._metrics)
         values = (c_double * len(self._metrics))()
@@ -170,7 +165,7 @@ class Counters:
         self._call("cuptiProfilerHostGetConfigImage", _Image(host=self._host, **where))
         passes = self._call("cuptiProfilerHostGetNumOfPasses", _Passes(**where)).passes
         if passes != 1:
-            raise CountersUnavailable(f"this device reads {', '.join(self._metrics)} in {passes} passes, not in one")
+            raise CuptiUnavailable(f"this device reads {', '.join(self._metrics)} in {passes} passes, not in one")
         return image
 
     def _call(self, name: str, params: Any) -> Any:
@@ -181,28 +176,5 @@ class Counters:
             words = (text.value or b"unknown error").decode()
             if code == INSUFFICIENT_PRIVILEGES:
                 words += ": only an administrator may read counters here (NVreg_RestrictProfilingToAdminUsers)"
-            raise CountersUnavailable(f"{name}: {words} ({code})")
+            raise CuptiUnavailable(f"{name}: {words} ({code})")
         return params
-
-
-def find_cupti() -> Any:
-    """CUPTI's library: in the linker's path, in a toolkit, or in NVIDIA's wheels.
-
-    Raises:
-        CountersUnavailable: there is none.
-    """
-    for path in cupti_libraries():
-        try:
-            return ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL)
-        except OSError:
-            continue
-    raise CountersUnavailable("no CUPTI found: install the CUDA toolkit, or pip install nvidia-cuda-cupti")
-
-
-def cupti_libraries() -> list[str]:
-    """Where CUPTI may be, in the order in which to try."""
-    roots = [Path("/usr/local/cuda")]
-    spec = importlib.util.find_spec("nvidia")
-    roots += [Path(root) for root in (spec.submodule_search_locations or () if spec else ())]
-    found = [str(path) for root in roots for path in sorted(root.glob("**/libcupti.so.*[0-9]"))]
-    return [*found, *_NAMES]

@@ -1,7 +1,7 @@
 // Writes down every kernel, copy and fill that the device runs for this process, into memory of the judge's.
 //
 // Loaded by a runner before the candidate is imported. It shares the process with the candidate and can be lied to:
-// the judge compares what is written here with its own clock and its own counters. See docs/attestation.md.
+// the judge compares what is written here with its own clock and its own counters. See docs/gpu.md.
 #include <cupti.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -50,7 +50,8 @@ static void append(const struct Record* record) {
 }
 
 static void take_kernel(const Kernel* it) {
-    struct Record record = {KERNEL, it->streamId, it->graphId, it->registersPerThread, it->start, it->end, 0};
+    struct Record record = {.kind = KERNEL, .stream = it->streamId, .graph = it->graphId,
+                            .registers = it->registersPerThread, .start_ns = it->start, .end_ns = it->end};
     const int32_t grid[] = {it->gridX, it->gridY, it->gridZ}, block[] = {it->blockX, it->blockY, it->blockZ};
     for (int i = 0; i < 3; i++) record.grid[i] = (uint32_t)grid[i], record.block[i] = (uint32_t)block[i];
     record.shared_bytes = (uint32_t)(it->staticSharedMemory + it->dynamicSharedMemory);
@@ -64,12 +65,12 @@ static void take(const CUpti_Activity* activity) {
         take_kernel((const Kernel*)activity);
     } else if (activity->kind == CUPTI_ACTIVITY_KIND_MEMCPY) {
         const Copy* it = (const Copy*)activity;
-        struct Record record = {COPY, it->streamId, it->graphId, 0, it->start, it->end, it->bytes};
-        append(&record);
+        append(&(struct Record){.kind = COPY, .stream = it->streamId, .graph = it->graphId, .start_ns = it->start,
+                                .end_ns = it->end, .bytes = it->bytes});
     } else if (activity->kind == CUPTI_ACTIVITY_KIND_MEMSET) {
         const CUpti_ActivityMemset4* it = (const CUpti_ActivityMemset4*)activity;
-        struct Record record = {FILL, it->streamId, it->graphId, 0, it->start, it->end, it->bytes};
-        append(&record);
+        append(&(struct Record){.kind = FILL, .stream = it->streamId, .graph = it->graphId, .start_ns = it->start,
+                                .end_ns = it->end, .bytes = it->bytes});
     }
 }
 
