@@ -17,6 +17,7 @@ from evaluators.check_set import CheckSet
 from evaluators.client import SandboxMode
 from evaluators.compiling import CompilingJudge
 from evaluators.cuda.device import Gpu
+from evaluators.cuda.health import refuse_quarantined
 from evaluators.cuda.platform import CudaPlatform
 from evaluators.device import Cpu, DeviceLock
 from evaluators.environment import describe_environment
@@ -71,6 +72,8 @@ def open_gpu_judge(
     """
     _refuse_changed_in_place(task)
     gpu = find_gpu()
+    if gpu is not None:
+        refuse_quarantined(gpu.driver.uuid())
     with ExitStack() as stack:
         scratch = stack.enter_context(scratch_folder())
         devices = gpu.nodes() if gpu else ()

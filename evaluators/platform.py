@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from evaluators.arena import Arena
 from evaluators.build import Builds, build_exchange
@@ -13,6 +13,12 @@ from evaluators.layout import Layout
 from evaluators.plan import RoundPlan, round_plan
 from evaluators.task import Task, Workload
 from evaluators.zygote.client import Zygote
+
+if TYPE_CHECKING:
+    from evaluators.calibration import Bench, WorkloadCalibration
+    from evaluators.cascade import Case
+    from evaluators.evaluation import Attestation
+    from evaluators.failure import CandidateFailure
 
 
 class Platform(Protocol):
@@ -36,6 +42,24 @@ class Platform(Protocol):
 
     def measure_ceilings(self, task: Task) -> Ceilings:
         """The best the device is seen to do with what the task allows."""
+        ...
+
+    def attest(
+        self, bench: Bench, arena: Arena, case: Case, calibrations: Mapping[str, WorkloadCalibration]
+    ) -> Attestation | None:
+        """What a profiler says of a program's rounds; ``None`` where the rounds' own protocol says it all.
+
+        Raises:
+            CandidateFailure: they are not what they seem.
+        """
+        ...
+
+    def after_failure(self, failure: CandidateFailure) -> None:
+        """Look at the device once a failed program is gone; add to the failure what the device says of it.
+
+        Raises:
+            JudgeError: it is the device that failed.
+        """
         ...
 
 
@@ -65,3 +89,11 @@ class CpuPlatform:
     def measure_ceilings(self, task: Task) -> Ceilings:
         """See :class:`Platform`."""
         return measure_ceilings(self.zygote, self.builds, task.threads, self.cpus, self.cache_bytes)
+
+    def attest(
+        self, bench: Bench, arena: Arena, case: Case, calibrations: Mapping[str, WorkloadCalibration]
+    ) -> Attestation | None:
+        """See :class:`Platform`. Each call is asked for and answered by itself: nothing is left to attest."""
+
+    def after_failure(self, failure: CandidateFailure) -> None:
+        """See :class:`Platform`. The kernel keeps programs apart."""

@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import Protocol
 
 from evaluators.cuda.device import Gpu
+from evaluators.cuda.nvml import NvmlUnavailable, XidEvents
 from evaluators.cuda.xids import Xid
 from evaluators.errors import JudgeError, UsageError
+from evaluators.evaluation import Status
 
 SIZE = 64 << 20
 PATIENCE_S = 3.0
@@ -31,6 +33,10 @@ class Events(Protocol):
     def since(self, wait_s: float = 0.0) -> list[Xid]:
         """What was reported since the last call."""
         ...
+
+
+SUSPECT = frozenset({Status.RUNTIME_ERROR, Status.TIMEOUT, Status.OUT_OF_MEMORY, Status.INFRA_ERROR})
+"""Verdicts that a sick device may be behind."""
 
 
 class DeviceSick(JudgeError):
@@ -98,6 +104,14 @@ class Health:
         self._gpu.launch("paint_words", SIZE // 8, self._address, SIZE, 1, 0, SIZE, _PATTERN)
         found = self._gpu.checksum(self._address, SIZE, 1)
         return found, self._gpu.stop_clock()
+
+
+def health_events(gpu: Gpu) -> XidEvents | None:
+    """The driver's errors of a device from now on; ``None`` where nobody can listen for them."""
+    try:
+        return XidEvents(gpu.driver.uuid())
+    except NvmlUnavailable:
+        return None
 
 
 def quarantine(uuid: str, why: str) -> str:

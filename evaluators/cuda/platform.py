@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import numpy as np
 
+from evaluators.arena import Arena
+from evaluators.calibration import Bench, WorkloadCalibration
+from evaluators.cascade import Case
 from evaluators.ceilings import Ceilings
 from evaluators.cuda.arena import CudaArena
+from evaluators.cuda.attesting import Attestor
 from evaluators.cuda.ceilings import measure_device_ceilings
 from evaluators.cuda.device import Gpu
+from evaluators.cuda.health import SUSPECT, Health, health_events
 from evaluators.cuda.plan import ROUND_S, device_plan
+from evaluators.evaluation import Attestation
+from evaluators.failure import CandidateFailure
 from evaluators.layout import Layout
 from evaluators.plan import RoundPlan
 from evaluators.task import Task, Workload
@@ -28,6 +35,8 @@ class CudaPlatform:
         self.cache_bytes = gpu.l2_bytes
         self.workers = len(os.sched_getaffinity(0))
         self._rng = np.random.default_rng(secrets.randbits(128))
+        self._health = Health(gpu, health_events(gpu), gpu.driver.uuid())
+        self._attestor: Attestor | None = None
 
     def arena(self, task: Task, layouts: Iterable[Layout]) -> CudaArena:
         """See :class:`evaluators.platform.Platform`."""
@@ -40,3 +49,18 @@ class CudaPlatform:
     def measure_ceilings(self, task: Task) -> Ceilings:
         """See :class:`evaluators.platform.Platform`."""
         return measure_device_ceilings(self.gpu, task)
+
+    def attest(
+        self, bench: Bench, arena: Arena, case: Case, calibrations: Mapping[str, WorkloadCalibration]
+    ) -> Attestation | None:
+        """See :class:`evaluators.platform.Platform`."""
+        assert isinstance(arena, CudaArena)
+        if self._attestor is None:
+            self._attestor = Attestor.make(self._scratch)
+        return self._attestor.attest(bench, arena, case, calibrations)
+
+    def after_failure(self, failure: CandidateFailure) -> None:
+        """See :class:`evaluators.platform.Platform`."""
+        if failure.status in SUSPECT:
+            said = str(self._health.after_failure())
+            failure.detail = f"{failure.detail}\n{said}" if said and failure.detail else failure.detail or said

@@ -101,8 +101,16 @@ class Recording:
         os.close(self.fd)
 
 
+@dataclass(frozen=True)
+class Recorder:
+    """What a runner loads in order to be recorded, and where it writes."""
+
+    library: Path
+    recording: Recording
+
+
 def build_recorder(folder: Path) -> Path:
-    """Compile the recorder into a folder, with CUPTI's library beside it; returns the folder.
+    """Compile the recorder into an empty folder, with CUPTI's library beside it; returns the recorder's path.
 
     Raises:
         CuptiUnavailable: no CUPTI, no headers or no compiler.
@@ -122,7 +130,7 @@ def build_recorder(folder: Path) -> Path:
     folder.chmod(0o755)
     for path in folder.iterdir():
         path.chmod(0o644)
-    return folder
+    return folder / LIBRARY
 
 
 def _activity(fields: tuple[Any, ...]) -> Activity:
