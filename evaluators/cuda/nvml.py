@@ -123,6 +123,7 @@ def _merged(events: list[Xid], logged: list[Xid]) -> list[Xid]:
     """Each number once: the log says more of it, where it could be read."""
     merged = {xid.number: xid for xid in events}
     for xid in logged:
-        if not merged.get(xid.number, xid).words:
+        known = merged.get(xid.number)
+        if known is None or not known.words:
             merged[xid.number] = xid
     return list(merged.values())
