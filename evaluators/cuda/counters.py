@@ -97,7 +97,7 @@ class Counters:
         self._names = (c_char_p * len(metrics))(*(name.encode() for name in metrics))
         self._call("cuptiProfilerInitialize", _Initialize())
         self._host = self._open_host(device)
-        image = self._config_image()
+        self._image = image = self._config_image()  # CUPTI reads it again at every start
         self._sampling = self._call("cuptiPmSamplingEnable", _Enable(device=device)).sampling
         self._call(
             "cuptiPmSamplingSetConfig",
