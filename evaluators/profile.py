@@ -113,7 +113,7 @@ class Profile(Frozen):
     samples: NonNegativeInt = 0
     threads: Annotated[tuple[Share, ...], Field(max_length=256)] = ()
     """For each thread the share of the time in calls in which it worked; the busiest first."""
-    counters: dict[str, Counter] = {}
+    counters: dict[str, Counter] = Field(default_factory=dict)
     """By name, for instance ``registers``, ``dram__bytes_read.sum``."""
     missing: Line = ""
     """What could not be measured, and why, one line."""
