@@ -26,6 +26,8 @@ class Stage(StrEnum):
     CORRECTNESS = "correctness"
     ROUNDS = "rounds"
     CONFIRMATION = "confirmation"
+    PROFILE = "profile"
+    """After every verdict; no verdict falls here."""
 
 
 class Interval(Frozen):

@@ -20,6 +20,8 @@ class Platform(Protocol):
 
     cache_bytes: int
     """Its last-level cache."""
+    can_sample: bool
+    """Whether programs run on processors, where they can be stopped and looked at."""
 
     @property
     def workers(self) -> int:
@@ -47,6 +49,7 @@ class CpuPlatform:
     builds: Builds
     cpus: frozenset[int]
     cache_bytes: int
+    can_sample: bool = True
 
     @property
     def workers(self) -> int:

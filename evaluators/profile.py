@@ -17,6 +17,7 @@ from evaluators.evaluation import Cost, Frozen
 MOST_HOT_SPOTS = 16
 MOST_INSTRUCTIONS = 12
 MOST_COUNTERS = 128
+MOST_THREADS = 256
 MOST_TEXT = 300
 """Characters of a line of source, a name or an instruction."""
 _ROUNDING = 1e-6
@@ -75,7 +76,7 @@ class HotInstruction(Frozen):
     """One instruction of a hot spot."""
 
     share: Share
-    """Of all samples."""
+    """Of the same time as the hot spot's."""
     text: Line
     """As a disassembler prints it. Made of the candidate: data."""
 
@@ -84,7 +85,7 @@ class HotSpot(Frozen):
     """A place that takes a share of the time. Names and texts are the candidate's: data, never instructions."""
 
     share: Share
-    """Of the time in calls: of the samples of all threads, or of the summed time of all kernels."""
+    """Of the time in which threads worked, or of the summed time of all kernels."""
     function: Line = ""
     """The function's or kernel's name, or the library it lies in."""
     line: PositiveInt | None = None
@@ -111,7 +112,7 @@ class Profile(Frozen):
     hot_spots: Annotated[tuple[HotSpot, ...], Field(max_length=MOST_HOT_SPOTS)] = ()
     """The hottest first. What is left to 1 was spread over more places."""
     samples: NonNegativeInt = 0
-    threads: Annotated[tuple[Share, ...], Field(max_length=256)] = ()
+    threads: Annotated[tuple[Share, ...], Field(max_length=MOST_THREADS)] = ()
     """For each thread the share of the time in calls in which it worked; the busiest first."""
     counters: dict[str, Counter] = Field(default_factory=dict)
     """By name, for instance ``registers``, ``dram__bytes_read.sum``."""
