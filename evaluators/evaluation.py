@@ -32,6 +32,8 @@ class Stage(StrEnum):
     ATTESTATION = "attestation"
     """On a GPU: what a profiler and the device's own counters say of the rounds."""
     CONFIRMATION = "confirmation"
+    PROFILE = "profile"
+    """After every verdict; no verdict falls here."""
 
 
 class Interval(Frozen):

@@ -21,6 +21,8 @@ from evaluators.evaluation import Duel, DuelOutcome, Environment, Evaluation, In
 from evaluators.failure import CHALLENGER, OCCUPANT, CandidateFailure, our_failure
 from evaluators.plan import layout_of
 from evaluators.platform import Platform
+from evaluators.profile import Profile
+from evaluators.profiling import no_profile, profile_case, workload_to_profile
 from evaluators.report import Subject, disturbed, failed_evaluation, passed_evaluation
 from evaluators.rounds import PairedTimes
 from evaluators.scoring import ALPHA, combined_log_ratios, normalised_weights, relative_half_width
@@ -129,6 +131,21 @@ class KernelJudge:
         except JudgeError as error:
             return failed_duel(our_failure(error), trail)
 
+    def profile(self, source: str, language: Language) -> Profile:
+        """Where the time of a program goes that passed, in a process of its own. No verdict depends on it."""
+        trail = Trail()
+        workload = workload_to_profile(self._task)
+        device_class = self._environment.device_class
+        try:
+            program = self._build(trail, source, language, listing=True)
+            with self._device.held(), trail.on_device(), self._case(self._arena, program, trail) as case:
+                trail.enter(Stage.PROFILE)
+                calibration, samples = self.calibrations[workload.name], self._platform.can_sample
+                found = profile_case(self._bench, self._arena, case, calibration, device_class, samples=samples)
+        except (CandidateFailure, JudgeError) as failure:
+            found = no_profile(device_class, workload.name, f"it failed: {getattr(failure, 'message', failure)}")
+        return found.model_copy(update={"cost": trail.cost()})
+
     def series(
         self, challenger: tuple[str, Language], occupant: tuple[str, Language], rounds: int
     ) -> dict[str, PairedTimes]:
@@ -174,12 +191,14 @@ class KernelJudge:
             return failed_evaluation(self._subject(source), trail, our_failure(error))
         return evaluation.model_copy(update={"cost": trail.cost()})
 
-    def _build(self, trail: Trail, source: str, language: Language, whose: str = CHALLENGER) -> BuiltProgram:
+    def _build(
+        self, trail: Trail, source: str, language: Language, whose: str = CHALLENGER, *, listing: bool = False
+    ) -> BuiltProgram:
         try:
             flags = lint(self._task, source, language, self._seed)
             trail.enter(Stage.BUILD)
             with self._device.held(), trail.building():
-                return self._bench.builds.build(self._task, source, language, flags)
+                return self._bench.builds.build(self._task, source, language, flags, listing=listing)
         except CandidateFailure as failure:
             failure.whose = whose
             raise

@@ -26,6 +26,8 @@ class Platform(Protocol):
 
     cache_bytes: int
     """Its last-level cache."""
+    can_sample: bool
+    """Whether programs run on processors, where they can be stopped and looked at."""
 
     @property
     def workers(self) -> int:
@@ -71,6 +73,7 @@ class CpuPlatform:
     builds: Builds
     cpus: frozenset[int]
     cache_bytes: int
+    can_sample: bool = True
 
     @property
     def workers(self) -> int:

@@ -33,6 +33,7 @@ class CudaPlatform:
     def __init__(self, gpu: Gpu, zygote: Zygote, scratch: Path) -> None:
         self.gpu, self._zygote, self._scratch = gpu, zygote, scratch
         self.cache_bytes = gpu.l2_bytes
+        self.can_sample = False
         self.workers = len(os.sched_getaffinity(0))
         self._rng = np.random.default_rng(secrets.randbits(128))
         self._health = Health(gpu, health_events(gpu), gpu.driver.uuid())
