@@ -183,6 +183,10 @@ class Attestation(Frozen):
     workloads: tuple[WorkloadAttestation, ...] = ()
     watched: bool = False
     """The device's own counters, read from outside, agreed with what was recorded inside."""
+    memory_errors: NonNegativeInt | None = None
+    """That ``compute-sanitizer memcheck`` found on small shapes; ``None`` where it did not run."""
+    race_hazards: NonNegativeInt | None = None
+    """Errors of ``compute-sanitizer racecheck`` on small shapes; no verdict, for it does not know every barrier."""
     missing: str = ""
     """What could not be looked at, and why, one line."""
 

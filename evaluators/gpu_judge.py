@@ -42,7 +42,7 @@ _TORCH = (
     "evaluators.programs.triton",
     "evaluators.programs.triton:warm",
 )
-_RUNNING = ("evaluators.cuda.runner", "evaluators.programs.cuda", *_BASE)
+_RUNNING = ("evaluators.cuda.runner", "evaluators.cuda.become", "evaluators.programs.cuda", *_BASE)
 _LIBRARIES = ("torch", "triton", "numpy", "nvidia-cuda-nvrtc")
 
 

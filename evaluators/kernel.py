@@ -109,6 +109,7 @@ class KernelJudge:
                 trail.enter(Stage.CONFIRMATION)
                 speedup = self._fixed_rounds(case, every_baseline=every_baseline)
                 self._attest(case)
+                self._platform.sanitize(self._bench, case)
             calibrations = dict(self.calibrations)
             for workload in self._heldout():
                 calibrations[workload.name] = self._heldout_rounds(case, workload, fresh)
@@ -142,6 +143,7 @@ class KernelJudge:
                 trail.enter(Stage.PROFILE)
                 calibration, samples = self.calibrations[workload.name], self._platform.can_sample
                 found = profile_case(self._bench, self._arena, case, calibration, device_class, samples=samples)
+                found = self._platform.observe(found, self._bench, self._arena, case, calibration)
         except (CandidateFailure, JudgeError) as failure:
             found = no_profile(device_class, workload.name, f"it failed: {getattr(failure, 'message', failure)}")
         return found.model_copy(update={"cost": trail.cost()})
@@ -266,7 +268,8 @@ class KernelJudge:
 
     def _attest(self, case: Case) -> None:
         """Have a profiler look at the program's rounds before it may be placed; the book is kept by its source."""
-        case.attestation = self._platform.attest(self._bench, self._arena, case, self.calibrations)
+        chosen = {name: self.calibrations[name] for name in self._weights}
+        case.attestation = self._platform.attest(self._bench, self._arena, case, chosen)
         self._attested.add(case.program.source_hash)
 
     def _looked_at(self, failure: CandidateFailure) -> CandidateFailure:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from evaluators.cascade import Case
     from evaluators.evaluation import Attestation
     from evaluators.failure import CandidateFailure
+    from evaluators.profile import Profile
 
 
 class Platform(Protocol):
@@ -54,6 +55,20 @@ class Platform(Protocol):
         Raises:
             CandidateFailure: they are not what they seem.
         """
+        ...
+
+    def sanitize(self, bench: Bench, case: Case) -> None:
+        """Look for accesses beyond a program's buffers, on small shapes; what is found is added to its attestation.
+
+        Raises:
+            CandidateFailure: there are some.
+        """
+        ...
+
+    def observe(
+        self, profile: Profile, bench: Bench, arena: Arena, case: Case, calibration: WorkloadCalibration
+    ) -> Profile:
+        """Add to a profile what the device's own counters say."""
         ...
 
     def after_failure(self, failure: CandidateFailure) -> None:
@@ -97,6 +112,16 @@ class CpuPlatform:
         self, bench: Bench, arena: Arena, case: Case, calibrations: Mapping[str, WorkloadCalibration]
     ) -> Attestation | None:
         """See :class:`Platform`. Each call is asked for and answered by itself: nothing is left to attest."""
+
+    def sanitize(self, bench: Bench, case: Case) -> None:
+        """See :class:`Platform`. Guard zones are what there is here."""
+
+    def observe(
+        self, profile: Profile, bench: Bench, arena: Arena, case: Case, calibration: WorkloadCalibration
+    ) -> Profile:
+        """See :class:`Platform`. Sampling says it all."""
+        del bench, arena, case, calibration
+        return profile
 
     def after_failure(self, failure: CandidateFailure) -> None:
         """See :class:`Platform`. The kernel keeps programs apart."""

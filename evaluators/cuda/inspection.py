@@ -90,7 +90,7 @@ class Tools:
         child = self.zygote.spawn(
             SpawnRequest(
                 role="builder",
-                entry="evaluators.cuda.inspection:become",
+                entry="evaluators.cuda.become:become",
                 payload={"folder": str(folder), "command": list(command)},
                 writable=(folder,),
                 limits=ChildLimits(
@@ -184,10 +184,3 @@ def environment(folder: Path) -> dict[str, str]:
         "OMP_NUM_THREADS": "1",
         "USER": "runner",
     }
-
-
-def become(payload: dict[str, Any], fds: dict[str, int]) -> None:
-    """Entry of the box: become the tool."""
-    del fds
-    os.chdir(payload["folder"])
-    os.execv(payload["command"][0], payload["command"])

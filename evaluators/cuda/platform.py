@@ -18,11 +18,16 @@ from evaluators.cuda.attesting import Attestor
 from evaluators.cuda.ceilings import measure_device_ceilings
 from evaluators.cuda.device import Gpu
 from evaluators.cuda.health import SUSPECT, Health, health_events
+from evaluators.cuda.inspection import Tools, ToolUnavailable
+from evaluators.cuda.ncu import CALLS, COMMAND, parse
 from evaluators.cuda.plan import ROUND_S, device_plan
+from evaluators.cuda.profiling import with_attested, with_ncu, without
+from evaluators.cuda.sanitizing import Sanitizing
 from evaluators.evaluation import Attestation
 from evaluators.failure import CandidateFailure
 from evaluators.layout import Layout
 from evaluators.plan import RoundPlan
+from evaluators.profile import Profile
 from evaluators.task import Task, Workload
 from evaluators.zygote.client import Zygote
 
@@ -38,6 +43,8 @@ class CudaPlatform:
         self._rng = np.random.default_rng(secrets.randbits(128))
         self._health = Health(gpu, health_events(gpu), gpu.driver.uuid())
         self._attestor: Attestor | None = None
+        self._tools = Tools(zygote, scratch)
+        self._sanitizing = Sanitizing(self._tools)
 
     def arena(self, task: Task, layouts: Iterable[Layout]) -> CudaArena:
         """See :class:`evaluators.platform.Platform`."""
@@ -59,6 +66,27 @@ class CudaPlatform:
         if self._attestor is None:
             self._attestor = Attestor.make(self._scratch)
         return self._attestor.attest(bench, arena, case, calibrations)
+
+    def sanitize(self, bench: Bench, case: Case) -> None:
+        """See :class:`evaluators.platform.Platform`."""
+        self._sanitizing.look(bench, case)
+
+    def observe(
+        self, profile: Profile, bench: Bench, arena: Arena, case: Case, calibration: WorkloadCalibration
+    ) -> Profile:
+        """See :class:`evaluators.platform.Platform`."""
+        workload = calibration.plan.workload
+        attested = self.attest(bench, arena, case, {workload.name: calibration})
+        if attested is not None and attested.workloads:
+            profile = with_attested(profile, attested.workloads[0], bench.ceilings.bytes_per_s)
+        if attested is not None and attested.missing:
+            profile = without(profile, "the device's counters", attested.missing)
+        inputs = bench.checks.case(workload, bench.reference.families[0]).inputs
+        try:
+            report = self._tools.run(COMMAND, case.program, bench.task, workload, inputs, CALLS)
+            return with_ncu(profile, parse(report))
+        except ToolUnavailable as why:
+            return without(profile, "ncu", str(why))
 
     def after_failure(self, failure: CandidateFailure) -> None:
         """See :class:`evaluators.platform.Platform`."""

@@ -11,8 +11,8 @@ from evaluators.errors import JudgeError, UsageError
 
 UUID = "GPU-00000000-1111-2222-3333-444444444444"
 LINE = (
-    "3,1042,123456,-;NVRM: Xid (PCI:0000:0a:00): 31, pid=812, name=python3, channel 0x00000008, intr 00000000. MMU Fault: "
-    "ENGINE GRAPHICS GPC0 GPCCLIENT_T1_0 faulted @ 0x0_00000000. Fault is of type FAULT_PDE ACCESS_TYPE_VIRT_WRITE"
+    "3,1042,123456,-;NVRM: Xid (PCI:0000:0a:00): 31, pid=812, name=python3, channel 0x00000008, intr 00000000. "
+    "MMU Fault: ENGINE GRAPHICS GPC0 GPCCLIENT_T1_0 faulted @ 0x0_00000000. Fault is of type FAULT_PDE ACCESS_TYPE_VIRT_WRITE"
 )
 
 
@@ -101,7 +101,7 @@ def test_a_device_that_stays_slow_is_sick(monkeypatch):
     monkeypatch.setattr("time.sleep", lambda s: None)
     monkeypatch.setattr("time.monotonic", lambda: next(clock))
     health = Health(Device(times_ms=(0.1, 0.1, 0.1, 0.1, 90)), None, UUID)
-    with pytest.raises(DeviceSick, match="take 90 ms instead of 0.1 ms"):
+    with pytest.raises(DeviceSick, match=r"take 90 ms instead of 0\.1 ms"):
         health.after_failure()
 
 
