@@ -7,7 +7,7 @@ are read. So the one says what ran, and the other that the same ran where times 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +29,7 @@ from evaluators.rounds import Side, one_round
 from evaluators.scratch import fresh_folder
 
 WATCHED_ROUNDS = 2
+"""Of each order."""
 _FUNCTION = re.compile(r"^ *Function (\S+):", re.MULTILINE)
 
 
@@ -144,9 +145,9 @@ def _recorded_round(
 
 def _watch(
     bench: Bench, arena: CudaArena, case: Case, calibrations: list[WorkloadCalibration]
-) -> tuple[dict[str, tuple[Watched, ...]], str]:
+) -> tuple[dict[str, tuple[tuple[Watched, ...], ...]], str]:
     """More rounds of the process in which times were taken, with the counters read; or why not."""
-    found: dict[str, tuple[Watched, ...]] = {}
+    found: dict[str, tuple[tuple[Watched, ...], ...]] = {}
     try:
         with ExitStack() as stack:
             watcher = stack.enter_context(Watcher())
@@ -154,20 +155,23 @@ def _watch(
                 return {}, "others use this device: its counters count them too"
             for calibration in calibrations:
                 side = candidate_side(bench, case, calibration)
-                watched = [_watched_round(arena, side, calibration, watcher) for _ in range(WATCHED_ROUNDS)]
-                found[calibration.plan.workload.name] = tuple(watched)
+                orders = calibration.plan.layout.sequences
+                found[calibration.plan.workload.name] = tuple(
+                    tuple(_watched_round(arena, side, calibration, watcher, order) for _ in range(WATCHED_ROUNDS))
+                    for order in orders
+                )
     except CuptiUnavailable as error:
         case.session.stop()
         return {}, f"the device's counters cannot be read: {error}"
     return found, ""
 
 
-def _watched_round(arena: CudaArena, side: Side, calibration: WorkloadCalibration, watcher: Watcher) -> Watched:
+def _watched_round(
+    arena: CudaArena, side: Side, calibration: WorkloadCalibration, watcher: Watcher, order: Sequence[int]
+) -> Watched:
     """An ordinary round, checked as any, that is counted and not timed."""
     session = side.session
     assert isinstance(session, CudaSession)
-    orders = calibration.plan.layout.sequences
-    order = list(orders[int(arena.rng.integers(len(orders)))])
     seen: list[Watched] = []
 
     @contextmanager
@@ -176,10 +180,10 @@ def _watched_round(arena: CudaArena, side: Side, calibration: WorkloadCalibratio
         yield
         seen.append(_watched(watcher))
 
-    arena.fill(session, calibration.content, order)  # type: ignore[arg-type]
+    arena.fill(session, calibration.content, list(order))  # type: ignore[arg-type]
     session.around = counted
     try:
-        one_round(side, calibration.plan, order, arena.rng)
+        one_round(side, calibration.plan, list(order), arena.rng)
     finally:
         session.around = nullcontext
     return seen[0]

@@ -125,30 +125,40 @@ def test_moving_a_workspace_with_torchs_copy_passes_and_leaving_it_all_to_torch_
 
 def test_counters_that_agree_with_the_record_bear_it_out():
     watched = Watched(dispatches=CALLS, blocks=128 * CALLS, read_bytes=64e6, written_bytes=32e6)
-    found = attest(one_by_one(), watched=(watched, watched))
+    found = attest(one_by_one(), watched=((watched, watched),))
     assert (found.dispatches, found.read_bytes) == (CALLS, 1e6)
 
 
 def test_a_program_that_behaves_while_it_is_recorded_is_convicted_by_the_counters():
     fused = Watched(dispatches=1, blocks=128 * CALLS, read_bytes=0, written_bytes=0)
-    assert "began 1 grids" in convicted(one_by_one(), watched=(fused, fused))
+    assert "began 1 grids" in convicted(one_by_one(), watched=((fused, fused),))
+
+
+def test_one_order_of_two_that_is_fused_is_enough():
+    fair, fused = (Watched(n, 128 * CALLS, 0, 0) for n in (CALLS, 2))
+    assert "began 2 grids" in convicted(one_by_one(), one_by_one(), watched=((fair, fair), (fused, fused)))
+
+
+def test_fewer_blocks_than_the_record_says_are_convicted():
+    fewer = Watched(CALLS, 64 * CALLS, 0, 0)
+    assert "blocks" in convicted(one_by_one(), watched=((fewer,),))
 
 
 def test_work_that_the_record_does_not_hold_is_convicted_by_the_counters():
     more = Watched(dispatches=2 * CALLS, blocks=256 * CALLS, read_bytes=0, written_bytes=0)
-    assert "its record says 64" in convicted(one_by_one(), watched=(more, more))
+    assert "its record says 64" in convicted(one_by_one(), watched=((more, more),))
 
 
 def test_fills_and_copies_may_or_may_not_be_grids():
     filled = [a for i in range(CALLS) for a in (activity(i * 30, 2, "", "fill", 1), activity(i * 30 + 3, 20))]
     for dispatches in (CALLS, 2 * CALLS):
         watched = Watched(dispatches, 128 * CALLS, 0, 0)
-        assert attest(filled, call_us=30, watched=(watched,)).fills == 1
+        assert attest(filled, call_us=30, watched=((watched,),)).fills == 1
 
 
 def test_another_programs_grids_in_one_watched_round_do_not_convict():
     quiet, busy = (Watched(n, 128 * n, 0, 0) for n in (CALLS, CALLS + 9))
-    attest(one_by_one(), watched=(busy, quiet))
+    attest(one_by_one(), watched=((busy, quiet),))
 
 
 def test_names_are_made_readable():

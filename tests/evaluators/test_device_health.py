@@ -12,7 +12,8 @@ from evaluators.errors import JudgeError, UsageError
 UUID = "GPU-00000000-1111-2222-3333-444444444444"
 LINE = (
     "3,1042,123456,-;NVRM: Xid (PCI:0000:0a:00): 31, pid=812, name=python3, channel 0x00000008, intr 00000000. "
-    "MMU Fault: ENGINE GRAPHICS GPC0 GPCCLIENT_T1_0 faulted @ 0x0_00000000. Fault is of type FAULT_PDE ACCESS_TYPE_VIRT_WRITE"
+    "MMU Fault: ENGINE GRAPHICS GPC0 GPCCLIENT_T1_0 faulted @ 0x0_00000000. "
+    "Fault is of type FAULT_PDE ACCESS_TYPE_VIRT_WRITE"
 )
 
 

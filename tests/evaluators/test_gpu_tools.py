@@ -86,7 +86,8 @@ def test_a_clean_program_has_no_errors(summary):
 
 
 def test_a_sanitizer_that_did_not_end_says_why():
-    text = "========= COMPUTE-SANITIZER\n========= Error: Target application terminated before first instrumented API call\n"
+    words = "Error: Target application terminated before first instrumented API call"
+    text = f"========= COMPUTE-SANITIZER\n========= {words}\n"
     with pytest.raises(ToolUnavailable, match="terminated before"):
         sanitizer.parse(report(text))
     with pytest.raises(ToolUnavailable, match="cannot bind"):
