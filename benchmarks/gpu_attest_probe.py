@@ -6,6 +6,8 @@ Sections as below, each in a process of its own; all by default, about 100 s. Ne
 NVIDIA GPU and nvcc; nothing about the device is changed. Every output is kept whole in OUT_FOLDER.
 """
 
+# ruff: noqa: E501, D102, PLW0120
+
 from __future__ import annotations
 
 import array
@@ -32,6 +34,7 @@ import numpy as np
 
 from evaluators.cuda.counters import DISPATCHES, METRICS, Counters
 from evaluators.cuda.cupti import cupti_library
+from evaluators.gpu_judge import find_gpu
 
 PROGRAM = r"""
 #include <cassert>
@@ -282,11 +285,10 @@ class Probe:
 
     def boxed(self) -> None:
         """The recorder in a runner's own box, watched from outside."""
-        from evaluators.cuda.device import Gpu  # noqa: PLC0415
         from evaluators.scratch import fresh_folder, scratch_folder  # noqa: PLC0415
         from evaluators.zygote.client import ChildLimits, SpawnRequest, Zygote  # noqa: PLC0415
 
-        gpu = Gpu(0)
+        gpu = find_gpu()
         counters = Counters()
         with (
             scratch_folder() as scratch,
@@ -353,9 +355,7 @@ class Probe:
         kmsg = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK) if os.path.exists("/dev/kmsg") else -1
         if kmsg >= 0:
             os.lseek(kmsg, 0, os.SEEK_END)
-        from evaluators.cuda.device import Gpu  # noqa: PLC0415
-
-        gpu = Gpu(0)
+        gpu = find_gpu()
         place = gpu.driver.allocate(1 << 30)
         for mode in ("fine", "illegal", "misaligned", "asserts", "traps", "toobig", "beyond", "endless", "fine"):
             started = time.monotonic()
@@ -477,12 +477,11 @@ class Probe:
         noted_calls(self, ["ncu", "--clock-control", "none", "--csv", "--metrics", counters, str(self.program), "fine"])
 
     def boxed_command(self, name: str, command: list[str]) -> None:
-        from evaluators.cuda.device import Gpu  # noqa: PLC0415
         from evaluators.sandbox.report import LayerName  # noqa: PLC0415
         from evaluators.scratch import fresh_folder, scratch_folder  # noqa: PLC0415
         from evaluators.zygote.client import ChildLimits, SpawnRequest, Zygote  # noqa: PLC0415
 
-        nodes = Gpu(0).nodes()
+        nodes = find_gpu().nodes()
         for without in (
             (
                 frozenset(),
@@ -516,6 +515,7 @@ class Probe:
                         limits=ChildLimits(memory_bytes=16 << 30, cpu_s=60, file_bytes=64 << 20, processes=256),
                         environment={"PATH": os.environ["PATH"], "TMPDIR": str(folder), "HOME": str(folder)},
                         gpu=True,
+                        inspected=name != "plain",
                     )
                 )
                 log, status = child.collect(10, 64 << 10)
@@ -613,7 +613,7 @@ def noted_calls(probe: Probe, command: list[str]) -> None:
         seccomp._DENIED = 0x7FC0_0000
         seccomp._when.__kwdefaults__ = {"otherwise": 0x7FC0_0000}
         kernel.prctl(38, 1)
-        program = seccomp.Program(seccomp.instructions("builder", os.getpid(), gpu=True))
+        program = seccomp.Program(seccomp.instructions("builder", os.getpid(), gpu=True, inspected=True))
         number = syscalls.here()["seccomp"]
         fd = ctypes.CDLL(None, use_errno=True).syscall(number, 1, 8 | 4, program._descriptor)
         theirs.send(str(fd).encode())
@@ -668,6 +668,7 @@ def _ready(fd: int) -> bool:
 
 def main() -> None:
     out, wanted = Path(sys.argv[1]), sys.argv[2:]
+    faulthandler.enable()
     if len(wanted) == 1:  # one section: in this process, which it may take with it
         probe = Probe(out)
         try:

@@ -4,7 +4,7 @@ import ctypes
 import struct
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evaluators.cuda.attestation import Seen, Watched, attest_workload, readable
@@ -41,6 +41,7 @@ def convicted(*rounds, **more) -> str:
     return caught.value.message
 
 
+@settings(deadline=None)
 @given(st.integers(1, 300), st.integers(1, 3), st.floats(0.5, 500), st.floats(0, 3))
 def test_calls_made_one_by_one_pass_whatever_their_number_and_length(calls, launches, took_us, gap_us):
     names = [SOFT, "a", "b"][:launches]
