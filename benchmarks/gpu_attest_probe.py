@@ -34,7 +34,6 @@ import numpy as np
 
 from evaluators.cuda.counters import DISPATCHES, METRICS, Counters
 from evaluators.cuda.cupti import cupti_library
-from evaluators.gpu_judge import find_gpu
 
 PROGRAM = r"""
 #include <cassert>
@@ -288,6 +287,8 @@ class Probe:
         from evaluators.scratch import fresh_folder, scratch_folder  # noqa: PLC0415
         from evaluators.zygote.client import ChildLimits, SpawnRequest, Zygote  # noqa: PLC0415
 
+        from evaluators.gpu_judge import find_gpu  # noqa: PLC0415
+
         gpu = find_gpu()
         counters = Counters()
         with (
@@ -355,6 +356,8 @@ class Probe:
         kmsg = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK) if os.path.exists("/dev/kmsg") else -1
         if kmsg >= 0:
             os.lseek(kmsg, 0, os.SEEK_END)
+        from evaluators.gpu_judge import find_gpu  # noqa: PLC0415
+
         gpu = find_gpu()
         place = gpu.driver.allocate(1 << 30)
         for mode in ("fine", "illegal", "misaligned", "asserts", "traps", "toobig", "beyond", "endless", "fine"):
@@ -480,6 +483,8 @@ class Probe:
         from evaluators.sandbox.report import LayerName  # noqa: PLC0415
         from evaluators.scratch import fresh_folder, scratch_folder  # noqa: PLC0415
         from evaluators.zygote.client import ChildLimits, SpawnRequest, Zygote  # noqa: PLC0415
+
+        from evaluators.gpu_judge import find_gpu  # noqa: PLC0415
 
         nodes = find_gpu().nodes()
         for without in (

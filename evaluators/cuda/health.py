@@ -21,8 +21,8 @@ SIZE = 64 << 20
 PATIENCE_S = 3.0
 """A killed program's work may take a moment to leave the device."""
 SLOW_FACTOR, SLOW_MS = 3.0, 0.5
-XID_WAIT_S = 0.25
-"""The driver reports an error some milliseconds after the program has noticed it."""
+XID_WAIT_S = 0.05
+"""The driver may report an error some milliseconds after the program has noticed it."""
 _PATTERN = 0x9E37_79B9_7F4A_7C15
 _PAUSE_S = 0.02
 
@@ -35,7 +35,7 @@ class Events(Protocol):
         ...
 
 
-SUSPECT = frozenset({Status.RUNTIME_ERROR, Status.TIMEOUT, Status.OUT_OF_MEMORY, Status.INFRA_ERROR})
+SUSPECT = frozenset({Status.RUNTIME_ERROR, Status.TIMEOUT, Status.OUT_OF_MEMORY})
 """Verdicts that a sick device may be behind."""
 
 
