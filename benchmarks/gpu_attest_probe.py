@@ -284,10 +284,9 @@ class Probe:
 
     def boxed(self) -> None:
         """The recorder in a runner's own box, watched from outside."""
+        from evaluators.gpu_judge import find_gpu  # noqa: PLC0415
         from evaluators.scratch import fresh_folder, scratch_folder  # noqa: PLC0415
         from evaluators.zygote.client import ChildLimits, SpawnRequest, Zygote  # noqa: PLC0415
-
-        from evaluators.gpu_judge import find_gpu  # noqa: PLC0415
 
         gpu = find_gpu()
         counters = Counters()
@@ -480,11 +479,10 @@ class Probe:
         noted_calls(self, ["ncu", "--clock-control", "none", "--csv", "--metrics", counters, str(self.program), "fine"])
 
     def boxed_command(self, name: str, command: list[str]) -> None:
+        from evaluators.gpu_judge import find_gpu  # noqa: PLC0415
         from evaluators.sandbox.report import LayerName  # noqa: PLC0415
         from evaluators.scratch import fresh_folder, scratch_folder  # noqa: PLC0415
         from evaluators.zygote.client import ChildLimits, SpawnRequest, Zygote  # noqa: PLC0415
-
-        from evaluators.gpu_judge import find_gpu  # noqa: PLC0415
 
         nodes = find_gpu().nodes()
         for without in (
