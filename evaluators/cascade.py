@@ -100,7 +100,8 @@ def prepare(case: Case, layout: Layout, deadline_s: float) -> None:
     """PREPARE a workload and book what it cost."""
     started = time.monotonic()
     case.session.prepare(layout, deadline_s)
-    case.prepare_ms[layout.workload] = 1e3 * (time.monotonic() - started)
+    took_ms = 1e3 * (time.monotonic() - started)
+    case.prepare_ms[layout.workload] = max(took_ms, case.prepare_ms.get(layout.workload, 0.0))
 
 
 def warm_up(side: Side, calibration: WorkloadCalibration, arena: Arena) -> float:
@@ -135,12 +136,15 @@ def timed_rounds(
     theirs, their_s = _warm_baseline(bench, arena, calibration, opponent)
     ours = candidate_side(bench, case, calibration)
     plan = calibration.plan.shortened(max(warm_up(ours, calibration, arena), their_s))
+    timed_s = times.timed_s
     try:
         for index in range(count):
             paired_round(ours, theirs, plan, calibration.content, arena, times, whole=index < whole)
     except JudgeError:
         arena.discard(opponent)
         raise
+    finally:
+        case.trail.timed_s += times.timed_s - timed_s
 
 
 def _warm_baseline(bench: Bench, arena: Arena, calibration: WorkloadCalibration, name: str) -> tuple[Side, float]:

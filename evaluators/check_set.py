@@ -83,6 +83,12 @@ class CheckSet:
         for workload in workloads:
             self.cases(workload, self._reference.families)
 
+    def another(self) -> CheckSet:
+        """Another set that is kept, with inputs of its own."""
+        folder = self._folder / "another"
+        folder.mkdir(exist_ok=True)
+        return CheckSet(self._reference, folder, self._rng.spawn(1)[0], whole_ordinary=self._whole_ordinary)
+
     def fresh(self) -> CheckSet:
         """Another set for a confirmation: inputs of its own, of some families each, and gone when it is."""
         return CheckSet(self._reference, self._folder, self._rng, keep=False, whole_ordinary=self._whole_ordinary)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 
 from evaluators.arena import Arena
@@ -169,7 +169,7 @@ class KernelJudge:
         try:
             flags = lint(self._task, source, language, self._seed)
             trail.enter(Stage.BUILD)
-            with self._device.held(), trail.building():
+            with nullcontext() if self._platform.builds_apart else self._device.held(), trail.building():
                 return self._bench.builds.build(self._task, source, language, flags)
         except CandidateFailure as failure:
             failure.whose = whose
@@ -185,7 +185,8 @@ class KernelJudge:
             raise
         session.bounded = True
         try:
-            checker = Checker(self._bench.reference, self._bench.lock, arena.rng, trail.errors)
+            bench = self._bench
+            checker = Checker(bench.reference, bench.lock, arena.rng, trail.errors, bench.surprises)
             yield Case(program, session, checker, trail)
         except CandidateFailure as failure:
             if not failure.detail:

@@ -20,6 +20,8 @@ class Platform(Protocol):
 
     cache_bytes: int
     """Its last-level cache."""
+    builds_apart: bool
+    """Whether compilers have cores of their own, so that programs may be built while others are timed."""
 
     @property
     def workers(self) -> int:
@@ -47,6 +49,7 @@ class CpuPlatform:
     builds: Builds
     cpus: frozenset[int]
     cache_bytes: int
+    builds_apart: bool = False
 
     @property
     def workers(self) -> int:

@@ -52,6 +52,8 @@ class PairedTimes:
     """For each round the smaller of the two programs' waited shares: a program can make itself wait, not the other."""
     unresolved: list[bool] = field(default_factory=list)
     """For each round whether both programs' calls were too short to be told apart."""
+    timed_s: float = 0.0
+    """Between *go* and reply, both programs' rounds together."""
 
     def log_ratios(self) -> list[float]:
         """``log(theirs / ours)``: above 0 where ours is faster."""
@@ -109,6 +111,7 @@ def paired_round(
         with _blaming(side, plan):
             _check(side, plan, rounds[id(side)], before, rng, surprise, whole=whole and side is ours)
         series.append(_net_us(side, rounds[id(side)]))
+    times.timed_s += sum(time.total_ns for time in rounds.values()) / 1e9
     times.waited.append(min(time.waited_share for time in rounds.values()))
     times.unresolved.append(all(_net_us(side, rounds[id(side)]) <= _least_us(side) for side in (ours, theirs)))
 
@@ -151,7 +154,7 @@ def _check(
     if checker is None:
         return
     if surprise is not None:
-        checker.check_surprise(session, plan.workload, surprise, surprise.content)
+        checker.check_surprise(session, plan.workload, surprise)
     ordinary = [slot for slot in time.slots if surprise is None or slot not in surprise.slots]
     suspects = session.guard.unwritten_among(ordinary)
     least = len(suspects) + ((plan.whole_calls or len(ordinary)) if whole else plan.checked_calls)

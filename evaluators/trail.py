@@ -19,6 +19,8 @@ class Trail:
     started: float = field(default_factory=time.monotonic)
     build_s: float = 0.0
     device_s: float = 0.0
+    timed_s: float = 0.0
+    """Between *go* and reply in timed rounds, whoever ran."""
     errors: dict[str, dict[str, ErrorMeasure]] = field(default_factory=dict)
     """Workload -> family -> worst error so far."""
     _stages_s: dict[str, float] = field(default_factory=dict)
@@ -55,6 +57,7 @@ class Trail:
             device_s=self.device_s,
             wall_s=time.monotonic() - self.started,
             stages_s=dict(self._stages_s),
+            timed_s=self.timed_s,
         )
 
     def _book(self) -> None:

@@ -32,21 +32,19 @@ class DeviceGuard:
     def arm(self) -> None:
         """Write guards and poison into every slot."""
         for start, stop in self._gaps:
-            pattern, work = self._pattern.address + start, (stop - start) * self._layout.slots
-            self._gpu.launch("paint", work, *self._slots(), start, stop, pattern, stop - start)
+            self._paint(start, stop, self._pattern.address + start, stop - start)
         self.poison()
 
     def poison(self) -> None:
         """Write poison into every output of every slot."""
         for place in self._outputs:
-            end = place.offset + place.nbytes
-            whole = place.offset + place.nbytes // 8 * 8
+            whole, end = _whole_words(place)
             if whole > place.offset:
-                work = place.nbytes // 8 * self._layout.slots
-                self._gpu.launch("paint_words", work, *self._slots(), place.offset, whole, self._words[place.name])
+                where = self._base, self._layout.output_stride, place.offset, whole
+                words, slots = (whole - place.offset) // 8, self._layout.slots
+                self._gpu.launch("paint_words", words, *where, self._words[place.name], times=slots)
             if end > whole:
-                pattern = self._poison[place.name].address
-                self._gpu.launch("paint", 8 * self._layout.slots, *self._slots(), whole, end, pattern, 8)
+                self._paint(whole, end, self._poison[place.name].address, 8)
 
     def broken(self) -> str | None:
         """One line about a guard zone whose bytes changed, or ``None``."""
@@ -83,21 +81,27 @@ class DeviceGuard:
         for part in (self._pattern, *self._poison.values()):
             part.close()
 
-    def _left(self, place: ArgPlace, slots: npt.NDArray[np.uint64]) -> int:
-        pattern = self._poison[place.name].address
-        return self._differing(slots, place.offset, place.offset + place.nbytes, pattern, 8)
+    def _left(self, place: ArgPlace, slots: npt.NDArray[np.uint64]) -> bool:
+        """Whether anything but poison lies in this output of these slots."""
+        whole, end = _whole_words(place)
+        if whole > place.offset:
+            word, table = self._words[place.name], self._gpu.table(slots)
+            where = self._base, self._layout.output_stride, table, place.offset, whole
+            if self._gpu.count("differing_words", (whole - place.offset) // 8, *where, word, times=len(slots)):
+                return True
+        return self._differing(slots, whole, end, self._poison[place.name].address, 8)
 
-    def _differing(self, slots: npt.NDArray[np.uint64], start: int, stop: int, pattern: int, period: int) -> int:
+    def _differing(self, slots: npt.NDArray[np.uint64], start: int, stop: int, pattern: int, period: int) -> bool:
         if not len(slots) or start == stop:
-            return 0
-        chosen = Scratch(self._gpu, slots)
-        stride, work = self._layout.output_stride, (stop - start) * len(slots)
-        try:
-            return self._gpu.count(
-                "differing", work, self._base, stride, chosen.address, len(slots), start, stop, pattern, period
-            )
-        finally:
-            chosen.close()
+            return False
+        where = self._base, self._layout.output_stride, self._gpu.table(slots), start, stop
+        return bool(self._gpu.count("differing", stop - start, *where, pattern, period, times=len(slots)))
 
-    def _slots(self) -> tuple[int, int, int]:
-        return self._base, self._layout.output_stride, self._layout.slots
+    def _paint(self, start: int, stop: int, pattern: int, period: int) -> None:
+        where = self._base, self._layout.output_stride, start, stop
+        self._gpu.launch("paint", stop - start, *where, pattern, period, times=self._layout.slots)
+
+
+def _whole_words(place: ArgPlace) -> tuple[int, int]:
+    """Where an argument's last whole word of 8 bytes ends in its slot, and where its last byte."""
+    return place.offset + place.nbytes // 8 * 8, place.offset + place.nbytes
