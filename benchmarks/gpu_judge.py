@@ -168,17 +168,18 @@ def launch(task: Task) -> None:
     """Launch the Triton seed on every search workload, each time on other memory."""
     import torch  # noqa: PLC0415
 
-    entry = load_seed(task)
+    entry = load_entry(task, task.folder / "seed.py")
     for workload in task.search_workloads():
         for _ in range(LAUNCHES):
             entry(*arrays(task, workload.axes), *scalars(task, workload.axes))
         torch.cuda.synchronize()
 
 
-def load_seed(task: Task) -> Any:
-    spec = importlib.util.spec_from_file_location("seed", task.folder / "seed.py")
+def load_entry(task: Task, file: Path) -> Any:
+    """The entry of a Triton program."""
+    spec = importlib.util.spec_from_file_location("program", file)
     if spec is None or spec.loader is None:
-        raise SystemExit(f"{task.folder}/seed.py is no Python file")
+        raise SystemExit(f"{file} is no Python file")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return getattr(module, task.entry)
@@ -203,7 +204,7 @@ def spacing(task: Task, calls: Mapping[str, int]) -> dict[str, Any]:
     import torch  # noqa: PLC0415
     from torch.profiler import ProfilerActivity  # noqa: PLC0415
 
-    entry, found = load_seed(task), {}
+    entry, found = load_entry(task, task.folder / "seed.py"), {}
     for workload in task.search_workloads():
         slots = [arrays(task, workload.axes) for _ in range(calls[workload.name])]
         entry(*slots[0], *scalars(task, workload.axes))
@@ -254,7 +255,7 @@ def outside(task: Task, out: Path, calls: Mapping[str, int]) -> dict[str, Any]:
 def do_bench(task: Task) -> dict[str, float]:
     from triton.testing import do_bench as measure  # noqa: PLC0415
 
-    entry, times = load_seed(task), {}
+    entry, times = load_entry(task, task.folder / "seed.py"), {}
     for workload in task.search_workloads():
         inputs = arrays(task, workload.axes)
         call = lambda: entry(*inputs, *scalars(task, workload.axes))  # noqa: B023, E731

@@ -1,4 +1,4 @@
-"""The judge's kernels on the host: compiled as plain C++, one thread a block, so that what they do can be tested anywhere."""
+"""The judge's kernels on the host: compiled as plain C++, one thread a block, so that they can be tested anywhere."""
 
 from __future__ import annotations
 
