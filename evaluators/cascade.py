@@ -160,6 +160,6 @@ def _warm_baseline(bench: Bench, arena: Arena, calibration: WorkloadCalibration,
 
 def _calls(session: Session, slots: Sequence[int], deadline_s: float) -> dict[int, dict[str, object]]:
     """Call these slots; returns their outputs' digests."""
-    session.guard.poison()
+    session.guard.poison(slots)
     session.inspect(session.round(slots, deadline_s))
     return {slot: session.digests(slot) for slot in slots}

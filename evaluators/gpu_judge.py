@@ -13,7 +13,7 @@ import numpy as np
 
 from evaluators.build import Builds
 from evaluators.calibration import Bench, build_baselines
-from evaluators.check_set import CheckSet
+from evaluators.check_set import MAKERS, CheckSet
 from evaluators.client import SandboxMode
 from evaluators.compiling import CompilingJudge
 from evaluators.cuda.device import Gpu, GpuLock
@@ -44,6 +44,8 @@ _TORCH = (
     "evaluators.programs.triton:warm",
 )
 _RUNNING = ("evaluators.cuda.runner", "evaluators.programs.cuda", *_BASE)
+MOST_MAKERS = 8
+"""Threads that make inputs: each of them holds several arrays of the largest workload."""
 CORES_FOR_ROUNDS, LEAST_CORES_APART = 4, 8
 """Judge and runners launch and wait for the device; compilers leave them so many cores where there are enough."""
 _LIBRARIES = ("torch", "triton", "numpy", "nvidia-cuda-nvrtc")
@@ -136,7 +138,8 @@ def _on_device(
         ceilings = platform.measure_ceilings(task)
         baselines = build_baselines(task, builds)
     rng = np.random.default_rng(secrets.randbits(128))
-    checks = CheckSet(reference, fresh_folder(scratch), rng, whole_ordinary=False)
+    makers = max(min(platform.workers // 2, MOST_MAKERS), MAKERS)
+    checks = CheckSet(reference, fresh_folder(scratch), rng, whole_ordinary=False, makers=makers)
     bench = Bench(
         task, reference, lock, builds, platform.cache_bytes, ceilings, checks, Surprises(reference, checks), baselines
     )

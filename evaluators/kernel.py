@@ -63,6 +63,8 @@ class KernelJudge:
         """Measure the baselines on the search workloads. Raises ``TaskError`` where one fails."""
         with self._device.held():
             self._bench.checks.make((*self._edge(), *self._task.search_workloads()))
+            if self._platform.makes_ahead:
+                self._bench.surprises.make(self._task.search_workloads())
             for workload in self._task.search_workloads():
                 self.calibrations[workload.name] = calibrate(self._bench, self._arena, workload, self._task.languages)
 

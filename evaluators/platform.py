@@ -20,6 +20,9 @@ class Platform(Protocol):
 
     cache_bytes: int
     """Its last-level cache."""
+    makes_ahead: bool
+    """Whether everything that rounds need is made before the first candidate. A device that waits for the host between
+    rounds lowers its clock, and the round that follows is slow; a processor does not wait, and starts sooner."""
     builds_apart: bool
     """Whether compilers have cores of their own, so that programs may be built while others are timed."""
 
@@ -49,6 +52,7 @@ class CpuPlatform:
     builds: Builds
     cpus: frozenset[int]
     cache_bytes: int
+    makes_ahead: bool = False
     builds_apart: bool = False
 
     @property

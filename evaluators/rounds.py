@@ -76,7 +76,7 @@ def lone_round(session: Session, plan: RoundPlan, slots: list[int], call_deadlin
 
 def one_round(side: Side, plan: RoundPlan, slots: list[int], rng: np.random.Generator, *, whole: bool = False) -> float:
     """Poison, run and check one program on content that is already there; microseconds a call, empty call taken off."""
-    side.session.guard.poison()
+    side.session.guard.poison(slots)
     before = _inouts(side.session, slots)
     time = lone_round(side.session, plan, slots, side.call_deadline_s)
     _check(side, plan, time, before, rng, whole=whole)
@@ -101,7 +101,7 @@ def paired_round(
     rng = arena.rng
     slots = draw_slots(plan, rng)
     for side in (ours, theirs):
-        side.session.guard.poison()
+        side.session.guard.poison(slots)
     surprise = ours.checker.surprise(plan.workload, slots) if ours.checker is not None else None
     arena.fill(ours.session, content, slots, surprise.by_slot() if surprise is not None else None)
     _copy_inouts(ours.session, theirs.session, slots)
@@ -163,7 +163,8 @@ def _check(
         if checked >= least and (whole or checked >= MOST_CHECKED_CALLS or monotonic() > deadline):
             break
         given = _given(session, slot, before)
-        checker.check(session, slot, plan.workload, checker.ordinary_family, inputs=given, whole=whole)
+        every_row = whole or slot in suspects
+        checker.check(session, slot, plan.workload, checker.ordinary_family, inputs=given, whole=every_row)
 
 
 @contextmanager

@@ -11,7 +11,7 @@ stock that all candidates share, each of them once at most for one process.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -49,6 +49,10 @@ class Surprises:
         self._reference = reference
         self._stock, self._fresh = checks.another(), checks.fresh()
 
+    def make(self, workloads: Iterable[Workload]) -> None:
+        """Fill the stock for these workloads now."""
+        self._stock.make(workload for workload in workloads if not self._small(workload))
+
     def draw(
         self, workload: Workload, slots: Sequence[int], rng: np.random.Generator, seen: set[tuple[str, str]]
     ) -> Surprise | None:
@@ -60,8 +64,7 @@ class Surprises:
             rng: decides.
             seen: workloads and families of the stock that this process has had; added to.
         """
-        elements = sum(int(np.prod(shape)) for shape in self._reference.input_shapes(workload).values())
-        small = elements <= SMALL_ELEMENTS
+        small = self._small(workload)
         if rng.random() >= (SHARE_SMALL if small else SHARE_LARGE):
             return None
         family = str(rng.choice(self._reference.families))
@@ -71,3 +74,7 @@ class Surprises:
             seen.add((workload.name, family))
         chosen = tuple(int(slot) for slot in rng.choice(slots, min(2, len(slots)), replace=False))
         return Surprise(chosen, case)
+
+    def _small(self, workload: Workload) -> bool:
+        shapes = self._reference.input_shapes(workload).values()
+        return sum(int(np.prod(shape)) for shape in shapes) <= SMALL_ELEMENTS

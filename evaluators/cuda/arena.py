@@ -75,7 +75,7 @@ class CudaArena(Arena):
     def kept(self, name: str, program: BuiltProgram) -> Session:
         """The live runner kept under a name, started if there is none; the task's own torch programs may compile."""
         if name not in self._sessions:
-            workshop = fresh_folder(self._scratch) if program.language == "torch" else None
+            workshop = self._workshop(program) if program.language == "torch" else None
             self._sessions[name] = self._open(program, workshop)
         return self._sessions[name]
 
@@ -158,6 +158,13 @@ class CudaArena(Arena):
             self._cached[id(values)] = (values, Scratch(self._gpu, values))
         if values.nbytes:
             self._gpu.driver.copy(address, self._cached[id(values)][1].address, values.nbytes)
+
+    def _workshop(self, program: BuiltProgram) -> Path:
+        """A folder of a baseline's own, which keeps what it compiled for its next process."""
+        folder = self._scratch / f"workshop-{program.source_hash[:16]}"
+        if not folder.exists():
+            fresh_folder(self._scratch).rename(folder)
+        return folder
 
     def _room_for(self, nbytes: int) -> bool:
         held = sum(copy.nbytes for _, copy in self._cached.values())

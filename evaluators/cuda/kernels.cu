@@ -120,13 +120,45 @@ extern "C" __global__ void differing_words(const u8* base, u64 stride, const u64
     if (mine) atomicAdd(found, mine);
 }
 
-// An order-dependent checksum of [0, size): the sum of mixed (word, place) pairs.
+// A keyed checksum of [0, size): for 16 bytes at a time the sum of products of 32-bit words, each with its place's key
+// added (NH of UMAC: Black, Halevi, Krawczyk, Krovetz, Rogaway 1999), the keys from a Weyl sequence.
 extern "C" __global__ void checksum(const u8* base, u64 size, u64 key, u64* sum) {
-    u64 mine = 0, words = size / 8;
-    for (u64 i = thread(); i < words; i += threads()) mine += mix(((const u64*)base)[i] ^ mix(key + i));
-    for (u64 i = 8 * words + thread(); i < size; i += threads()) mine += mix(base[i] ^ mix(key + i));
+    u64 mine = 0, packs = size / 16;
+    u64 weyl = mix(key) + thread() * 0x9e3779b97f4a7c15ull;
+    const u64 step = threads() * 0x9e3779b97f4a7c15ull, other = mix(key + 1) | 1;
+    for (u64 i = thread(); i < packs; i += threads(), weyl += step) {
+        const uint4 pack = ((const uint4*)base)[i];
+        const u64 two = weyl * other;
+        mine += (u64)(pack.x + (u32)weyl) * (pack.y + (u32)(weyl >> 32));
+        mine += (u64)(pack.z + (u32)two) * (pack.w + (u32)(two >> 32));
+    }
+    for (u64 i = 16 * packs + thread(); i < size; i += threads()) mine += mix(base[i] ^ mix(key + i));
     for (int offset = 16; offset > 0; offset /= 2) mine += __shfl_down_sync(0xffffffffu, mine, offset);
     if (threadIdx.x % 32 == 0) atomicAdd(sum, mine);
+}
+
+// As checksum, of the same stretch of every listed slot (blockIdx.y): start and stride are multiples of 8.
+extern "C" __global__ void checksum_slots(const u8* base, u64 stride, const u64* slots, u64 start, u64 stop, u64 key,
+                                          u64* sum) {
+    const u8* at = base + slots[blockIdx.y] * stride + start;
+    const u64 own = mix(key + slots[blockIdx.y]);
+    u64 mine = 0, words = (stop - start) / 8;
+    for (u64 i = thread(); i < words; i += threads()) {
+        const u64 word = ((const u64*)at)[i], weyl = own + i * 0x9e3779b97f4a7c15ull;
+        mine += (u64)((u32)word + (u32)weyl) * ((u32)(word >> 32) + (u32)(weyl >> 32));
+    }
+    for (u64 i = 8 * words + thread(); i < stop - start; i += threads()) mine += mix(at[i] ^ mix(own + i));
+    if (mine) atomicAdd(sum, mine);
+}
+
+// The same word at arbitrary places, which are multiples of 8.
+extern "C" __global__ void mark(u8* base, const u64* places, u64 count, u64 word) {
+    for (u64 i = thread(); i < count; i += threads()) *(u64*)(base + places[i]) = word;
+}
+
+// Whether the word at each of these places, multiples of 8, is this one.
+extern "C" __global__ void same_words(const u8* base, const u64* places, u64 count, u64 word, u8* out) {
+    for (u64 i = thread(); i < count; i += threads()) out[i] = *(const u64*)(base + places[i]) == word;
 }
 
 // Bytes at arbitrary places.

@@ -23,6 +23,8 @@ from evaluators.zygote.client import Zygote
 class CudaPlatform:
     """Buffers, rounds and floors on one GPU."""
 
+    makes_ahead = True
+
     def __init__(self, gpu: Gpu, zygote: Zygote, scratch: Path, *, builds_apart: bool) -> None:
         self.builds_apart = builds_apart
         self.gpu, self._zygote, self._scratch = gpu, zygote, scratch

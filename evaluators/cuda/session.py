@@ -138,6 +138,7 @@ class CudaSession(Session):
 
     def call(self, slot: int, deadline_s: float) -> dict[str, npt.NDArray[Any]]:
         """One untimed call; returns copies of its outputs."""
+        self.guard.poison([slot])
         self.inspect(self.round([slot], deadline_s))
         arguments = self.arguments(slot)
         return {p.name: np.asarray(arguments[p.name]) for p in self.layout.places if p.writable}

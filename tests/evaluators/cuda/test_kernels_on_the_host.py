@@ -142,6 +142,8 @@ def test_poison_and_guards_see_every_byte(gpu, dtype, shape):
     guard = DeviceGuard(gpu, layout, memory, np.random.default_rng(3))
     guard.arm()
     everything = np.arange(SLOTS)
+    assert guard.unwritten_among([0, 1, 2]) == [0, 1, 2]
+    guard.poison([])
     assert guard.broken() is None
     assert not guard.touched(everything)
     assert guard.unwritten_among([0, 1, 2]) == [0, 1, 2]
@@ -156,8 +158,36 @@ def test_poison_and_guards_see_every_byte(gpu, dtype, shape):
         assert (guard.broken() is None) == outputs[at]
         assert guard.touched(everything) == outputs[at]
         gpu.upload(memory.address + at, before)
-    guard.poison()
+    guard.poison([0, 2])
     assert guard.broken() is None
+    assert not guard.touched(np.array([1]))
+    with pytest.raises(RuntimeError):
+        guard.touched(np.array([0, 1]))
+
+
+def test_of_a_large_output_what_is_left_out_is_noticed(gpu):
+    layout = plan("w", (), [("a", "out", "fp32", (8, 1001))], SLOTS)
+    memory = Memory(gpu, layout.output_bytes)
+    guard = DeviceGuard(gpu, layout, memory, np.random.default_rng(3))
+    place, rng = layout.places[0], np.random.default_rng(4)
+
+    def write(slot, share):
+        values = rng.standard_normal(int(8008 * share)).astype(np.float32)
+        gpu.upload(memory.address + slot * layout.output_stride + place.offset, values)
+
+    guard.arm()
+    for _ in range(3):
+        guard.poison([0, 1])
+        assert guard.unwritten_among([0, 1]) == [0, 1]
+        assert guard.unwritten(1) == "a"
+        write(0, 1.0)
+        assert guard.unwritten_among([0, 1]) == [1]
+        write(1, 0.8)  # all but one of 64 places in a fifth of it: once in two million rounds
+        assert guard.unwritten_among([0, 1]) == [1]
+        assert guard.unwritten(1) is None
+        assert not guard.touched(np.array([2]))
+        write(2, 0.5)
+        assert guard.touched(np.array([2]))
 
 
 def test_a_row_is_gathered_whole(gpu):
