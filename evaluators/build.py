@@ -95,8 +95,17 @@ class Builds:
         self._done: OrderedDict[str, BuiltProgram | CandidateFailure] = OrderedDict()
         self._lock = threading.Lock()
 
-    def build(self, task: Task, source: str, language: Language, flags: tuple[str, ...]) -> BuiltProgram:
+    def build(
+        self, task: Task, source: str, language: Language, flags: tuple[str, ...], *, listing: bool = False
+    ) -> BuiltProgram:
         """A program ready for a runner. Its artifact is there for as long as somebody holds the program.
+
+        Args:
+            task: what it is for.
+            source: its text.
+            language: of the text.
+            flags: of the compiler.
+            listing: leave a disassembly with lines of the source, where the language has one.
 
         Raises:
             CandidateFailure: the compiler refused it (``build_error``), or took too long or too much.
@@ -104,7 +113,7 @@ class Builds:
         built = builder_of(language)
         if built is None:
             return BuiltProgram(source, language, source_hash(source))
-        order = built.order(BuildTarget(task, flags, self._arch))
+        order = built.order(BuildTarget(task, flags, self._arch, listing))
         text = "\0".join((language, source, json.dumps(order, sort_keys=True)))
         key = hashlib.sha256(text.encode(errors="replace")).hexdigest()
         with self._lock:

@@ -12,7 +12,7 @@ from evaluators.calibration import Bench, WorkloadCalibration, baseline_side
 from evaluators.check_set import CheckCase, CheckSet
 from evaluators.checker import Checker
 from evaluators.errors import JudgeError
-from evaluators.evaluation import Stage, Status
+from evaluators.evaluation import Attestation, Stage, Status
 from evaluators.failure import CandidateFailure
 from evaluators.layout import Layout
 from evaluators.plan import layout_of
@@ -38,6 +38,7 @@ class Case:
     prepare_ms: dict[str, float] = field(default_factory=dict)
     times: dict[str, dict[str, PairedTimes]] = field(default_factory=dict)
     """Workload -> baseline -> times of paired rounds."""
+    attestation: Attestation | None = None
 
 
 def smoke(bench: Bench, arena: Arena, case: Case) -> None:

@@ -9,6 +9,10 @@ from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, NonNegativeFloat
 
 from evaluators.status import Status as Status  # noqa: PLC0414  (part of this module's interface)
 
+MOST_KERNELS = 32
+NAME_CAP = 160
+"""Characters of a kernel's name."""
+
 
 class Frozen(BaseModel):
     """Immutable, strict about keys: the base of everything that crosses a process boundary."""
@@ -25,7 +29,11 @@ class Stage(StrEnum):
     SMOKE = "smoke"
     CORRECTNESS = "correctness"
     ROUNDS = "rounds"
+    ATTESTATION = "attestation"
+    """On a GPU: what a profiler and the device's own counters say of the rounds."""
     CONFIRMATION = "confirmation"
+    PROFILE = "profile"
+    """After every verdict; no verdict falls here."""
 
 
 class Interval(Frozen):
@@ -130,6 +138,61 @@ class Environment(Frozen):
     """``full``, ``reduced`` or ``none``; ``none`` shows in every summary."""
 
 
+class KernelUse(Frozen):
+    """One kernel's part of a call."""
+
+    name: Annotated[str, Field(max_length=NAME_CAP)]
+    """As the device knows it, readable where it could be made so. The candidate's: data."""
+    launches: NonNegativeInt
+    """In one call."""
+    us: NonNegativeFloat
+    """Of one call, all its launches together."""
+    blocks: NonNegativeInt
+    threads: NonNegativeInt
+    """Of a block."""
+    registers: NonNegativeInt
+    shared_bytes: NonNegativeInt
+    local_bytes: NonNegativeInt
+    """Of a thread: spills and stack."""
+
+
+class WorkloadAttestation(Frozen):
+    """One workload's part."""
+
+    workload: str
+    calls: NonNegativeInt
+    """In a round."""
+    launches: NonNegativeInt
+    """Kernels of one call."""
+    copies: NonNegativeInt = 0
+    fills: NonNegativeInt = 0
+    kernel_us: NonNegativeFloat
+    """Of one call: the time in which at least one of its kernels, copies or fills ran."""
+    overlap: NonNegativeFloat
+    """Of that time, how much belonged to two calls at once."""
+    kernels: Annotated[tuple[KernelUse, ...], Field(max_length=MOST_KERNELS)] = ()
+    """The longest first."""
+    dispatches: NonNegativeFloat | None = None
+    """Grids that the device began in a round of the ordinary, unobserved process, by the device's own counters."""
+    read_bytes: NonNegativeFloat | None = None
+    """From device memory, in one call of such a round."""
+    written_bytes: NonNegativeFloat | None = None
+
+
+class Attestation(Frozen):
+    """What was attested of a program that passed."""
+
+    workloads: tuple[WorkloadAttestation, ...] = ()
+    watched: bool = False
+    """The device's own counters, read from outside, agreed with what was recorded inside."""
+    memory_errors: NonNegativeInt | None = None
+    """That ``compute-sanitizer memcheck`` found on small shapes; ``None`` where it did not run."""
+    race_hazards: NonNegativeInt | None = None
+    """Errors of ``compute-sanitizer racecheck`` on small shapes; no verdict, for it does not know every barrier."""
+    missing: str = ""
+    """What could not be looked at, and why, one line."""
+
+
 class Evaluation(Frozen):
     """The judge's whole answer for one source text on one device class.
 
@@ -155,6 +218,8 @@ class Evaluation(Frozen):
     timing: Annotated[Timed | Untimed, Field(discriminator="kind")] = Untimed(reason="not reached")
     confirmed: bool = False
     """A new process, new keys, a fixed number of rounds and the held-out workloads agreed."""
+    attestation: Attestation | None = None
+    """On a GPU: what ran in the rounds, where that was looked at."""
     environment: Environment
     cost: Cost = Cost()
     artifacts: tuple[Artifact, ...] = ()
@@ -170,6 +235,8 @@ class Evaluation(Frozen):
             raise ValueError(f"a time exists only on 'passed', not on {self.status!r}")
         if not passed and any(w.call_us is not None or w.ratios for w in self.workloads):
             raise ValueError(f"a workload's time exists only on 'passed', not on {self.status!r}")
+        if self.attestation is not None and not passed:
+            raise ValueError(f"an attestation exists only on 'passed', not on {self.status!r}")
         if self.confirmed and not passed:
             raise ValueError("only a passed evaluation can be confirmed")
         return self

@@ -17,6 +17,7 @@ from evaluators.check_set import MAKERS, CheckSet
 from evaluators.client import SandboxMode
 from evaluators.compiling import CompilingJudge
 from evaluators.cuda.device import Gpu, GpuLock
+from evaluators.cuda.health import refuse_quarantined
 from evaluators.cuda.oracle import with_device_oracle
 from evaluators.cuda.platform import CudaPlatform
 from evaluators.device import Cpu
@@ -43,11 +44,11 @@ _TORCH = (
     "evaluators.programs.triton",
     "evaluators.programs.triton:warm",
 )
-_RUNNING = ("evaluators.cuda.runner", "evaluators.programs.cuda", *_BASE)
 MOST_MAKERS = 8
 """Threads that make inputs: each of them holds several arrays of the largest workload."""
 CORES_FOR_ROUNDS, LEAST_CORES_APART = 4, 8
 """Judge and runners launch and wait for the device; compilers leave them so many cores where there are enough."""
+_RUNNING = ("evaluators.cuda.runner", "evaluators.cuda.become", "evaluators.programs.cuda", *_BASE)
 _LIBRARIES = ("torch", "triton", "numpy", "nvidia-cuda-nvrtc")
 
 
@@ -77,6 +78,8 @@ def open_gpu_judge(
     """
     _refuse_changed_in_place(task)
     gpu = find_gpu()
+    if gpu is not None:
+        refuse_quarantined(gpu.driver.uuid())
     with ExitStack() as stack:
         scratch = stack.enter_context(scratch_folder())
         devices = gpu.nodes() if gpu else ()

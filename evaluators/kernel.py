@@ -17,13 +17,16 @@ from evaluators.confidence import least_rounds, ratio_interval
 from evaluators.device import DeviceLock
 from evaluators.duel import StartPair, failed_duel, measured_blocks, run_duel
 from evaluators.errors import JudgeError
-from evaluators.evaluation import Duel, Environment, Evaluation, Interval, Stage, Status
+from evaluators.evaluation import Duel, DuelOutcome, Environment, Evaluation, Interval, Stage, Status
 from evaluators.failure import CHALLENGER, OCCUPANT, CandidateFailure, our_failure
 from evaluators.plan import layout_of
 from evaluators.platform import Platform
+from evaluators.profile import Profile
+from evaluators.profiling import no_profile, profile_case, workload_to_profile
 from evaluators.report import Subject, disturbed, failed_evaluation, passed_evaluation
 from evaluators.rounds import PairedTimes
 from evaluators.scoring import ALPHA, combined_log_ratios, normalised_weights, relative_half_width
+from evaluators.source import source_hash
 from evaluators.task import Language, Workload
 from evaluators.trail import Trail
 
@@ -56,6 +59,7 @@ class KernelJudge:
         self._weights = normalised_weights(self._task.search_workloads())
         self._arena = self._make_arena(self._task.search_workloads(), also=self._edge())
         self._best_score = 0.0
+        self._attested: set[str] = set()
         self._heldout_calibrations: dict[str, WorkloadCalibration] = {}
         self.calibrations: dict[str, WorkloadCalibration] = {}
 
@@ -78,6 +82,8 @@ class KernelJudge:
                 correctness(self._bench, self._arena, case, workloads, self._bench.checks)
                 trail.enter(Stage.ROUNDS)
                 speedup = self._speedup(case)
+                if speedup is not None and not self._behind(speedup):
+                    self._attest(case)
                 subject = self._subject(source)
                 evaluation = passed_evaluation(subject, case, self.calibrations, speedup, confirmed=False)
             doubt = self._doubt(evaluation)
@@ -104,6 +110,8 @@ class KernelJudge:
                 correctness(self._bench, self._arena, case, workloads, fresh)
                 trail.enter(Stage.CONFIRMATION)
                 speedup = self._fixed_rounds(case, every_baseline=every_baseline)
+                self._attest(case)
+                self._platform.sanitize(self._bench, case)
             calibrations = dict(self.calibrations)
             for workload in self._heldout():
                 calibrations[workload.name] = self._heldout_rounds(case, workload, fresh)
@@ -116,11 +124,31 @@ class KernelJudge:
         trail = Trail()
         try:
             with self._rivals(trail, challenger, occupant) as start:
-                return run_duel(self._bench, self._arena, self.calibrations, start, trail)
+                duel = run_duel(self._bench, self._arena, self.calibrations, start, trail)
+                if duel.outcome is DuelOutcome.CHALLENGER and source_hash(challenger[0]) not in self._attested:
+                    with start() as (ours, _):
+                        self._attest(ours)
+                return duel.model_copy(update={"cost": trail.cost()})
         except CandidateFailure as failure:
-            return failed_duel(failure, trail)
+            return failed_duel(self._looked_at(failure), trail)
         except JudgeError as error:
             return failed_duel(our_failure(error), trail)
+
+    def profile(self, source: str, language: Language) -> Profile:
+        """Where the time of a program goes that passed, in a process of its own. No verdict depends on it."""
+        trail = Trail()
+        workload = workload_to_profile(self._task)
+        device_class = self._environment.device_class
+        try:
+            program = self._build(trail, source, language, listing=True)
+            with self._device.held(), trail.on_device(), self._case(self._arena, program, trail) as case:
+                trail.enter(Stage.PROFILE)
+                calibration, samples = self.calibrations[workload.name], self._platform.can_sample
+                found = profile_case(self._bench, self._arena, case, calibration, device_class, samples=samples)
+                found = self._platform.observe(found, self._bench, self._arena, case, calibration)
+        except (CandidateFailure, JudgeError) as failure:
+            found = no_profile(device_class, workload.name, f"it failed: {getattr(failure, 'message', failure)}")
+        return found.model_copy(update={"cost": trail.cost()})
 
     def series(
         self, challenger: tuple[str, Language], occupant: tuple[str, Language], rounds: int
@@ -162,17 +190,19 @@ class KernelJudge:
                 with self._device.held(), trail.on_device():
                     evaluation = stages(trail, program)
         except CandidateFailure as failure:
-            return failed_evaluation(self._subject(source), trail, failure)
+            return failed_evaluation(self._subject(source), trail, self._looked_at(failure))
         except JudgeError as error:
             return failed_evaluation(self._subject(source), trail, our_failure(error))
         return evaluation.model_copy(update={"cost": trail.cost()})
 
-    def _build(self, trail: Trail, source: str, language: Language, whose: str = CHALLENGER) -> BuiltProgram:
+    def _build(
+        self, trail: Trail, source: str, language: Language, whose: str = CHALLENGER, *, listing: bool = False
+    ) -> BuiltProgram:
         try:
             flags = lint(self._task, source, language, self._seed)
             trail.enter(Stage.BUILD)
             with nullcontext() if self._platform.builds_apart else self._device.held(), trail.building():
-                return self._bench.builds.build(self._task, source, language, flags)
+                return self._bench.builds.build(self._task, source, language, flags, listing=listing)
         except CandidateFailure as failure:
             failure.whose = whose
             raise
@@ -234,8 +264,24 @@ class KernelJudge:
 
     def _good_enough(self, interval: Interval) -> bool:
         """Narrow enough; or so far behind the best that this judge has seen that nobody needs to know more exactly."""
-        behind = interval.high < CONTENDER_SHARE * self._best_score
-        return behind or relative_half_width(interval) <= GOOD_HALF_WIDTH
+        return self._behind(interval) or relative_half_width(interval) <= GOOD_HALF_WIDTH
+
+    def _behind(self, interval: Interval) -> bool:
+        return interval.high < CONTENDER_SHARE * self._best_score
+
+    def _attest(self, case: Case) -> None:
+        """Have a profiler look at the program's rounds before it may be placed; the book is kept by its source."""
+        chosen = {name: self.calibrations[name] for name in self._weights}
+        case.attestation = self._platform.attest(self._bench, self._arena, case, chosen)
+        self._attested.add(case.program.source_hash)
+
+    def _looked_at(self, failure: CandidateFailure) -> CandidateFailure:
+        """The failure with what the device says of it, or ours where it is the device that failed."""
+        try:
+            self._platform.after_failure(failure)
+        except JudgeError as error:
+            return our_failure(error)
+        return failure
 
     def _rounds(self, case: Case, workload: str, count: int, *, whole: int = 0) -> None:
         calibration = self.calibrations[workload]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from evaluators.arena import Arena
 from evaluators.build import Builds, build_exchange
@@ -13,6 +13,13 @@ from evaluators.layout import Layout
 from evaluators.plan import RoundPlan, round_plan
 from evaluators.task import Task, Workload
 from evaluators.zygote.client import Zygote
+
+if TYPE_CHECKING:
+    from evaluators.calibration import Bench, WorkloadCalibration
+    from evaluators.cascade import Case
+    from evaluators.evaluation import Attestation
+    from evaluators.failure import CandidateFailure
+    from evaluators.profile import Profile
 
 
 class Platform(Protocol):
@@ -25,6 +32,8 @@ class Platform(Protocol):
     rounds lowers its clock, and the round that follows is slow; a processor does not wait, and starts sooner."""
     builds_apart: bool
     """Whether compilers have cores of their own, so that programs may be built while others are timed."""
+    can_sample: bool
+    """Whether programs run on processors, where they can be stopped and looked at."""
 
     @property
     def workers(self) -> int:
@@ -43,6 +52,38 @@ class Platform(Protocol):
         """The best the device is seen to do with what the task allows."""
         ...
 
+    def attest(
+        self, bench: Bench, arena: Arena, case: Case, calibrations: Mapping[str, WorkloadCalibration]
+    ) -> Attestation | None:
+        """What a profiler says of a program's rounds; ``None`` where the rounds' own protocol says it all.
+
+        Raises:
+            CandidateFailure: they are not what they seem.
+        """
+        ...
+
+    def sanitize(self, bench: Bench, case: Case) -> None:
+        """Look for accesses beyond a program's buffers, on small shapes; what is found is added to its attestation.
+
+        Raises:
+            CandidateFailure: there are some.
+        """
+        ...
+
+    def observe(
+        self, profile: Profile, bench: Bench, arena: Arena, case: Case, calibration: WorkloadCalibration
+    ) -> Profile:
+        """Add to a profile what the device's own counters say."""
+        ...
+
+    def after_failure(self, failure: CandidateFailure) -> None:
+        """Look at the device once a failed program is gone; add to the failure what the device says of it.
+
+        Raises:
+            JudgeError: it is the device that failed.
+        """
+        ...
+
 
 @dataclass
 class CpuPlatform:
@@ -54,6 +95,7 @@ class CpuPlatform:
     cache_bytes: int
     makes_ahead: bool = False
     builds_apart: bool = False
+    can_sample: bool = True
 
     @property
     def workers(self) -> int:
@@ -72,3 +114,21 @@ class CpuPlatform:
     def measure_ceilings(self, task: Task) -> Ceilings:
         """See :class:`Platform`."""
         return measure_ceilings(self.zygote, self.builds, task.threads, self.cpus, self.cache_bytes)
+
+    def attest(
+        self, bench: Bench, arena: Arena, case: Case, calibrations: Mapping[str, WorkloadCalibration]
+    ) -> Attestation | None:
+        """See :class:`Platform`. Each call is asked for and answered by itself: nothing is left to attest."""
+
+    def sanitize(self, bench: Bench, case: Case) -> None:
+        """See :class:`Platform`. Guard zones are what there is here."""
+
+    def observe(
+        self, profile: Profile, bench: Bench, arena: Arena, case: Case, calibration: WorkloadCalibration
+    ) -> Profile:
+        """See :class:`Platform`. Sampling says it all."""
+        del bench, arena, case, calibration
+        return profile
+
+    def after_failure(self, failure: CandidateFailure) -> None:
+        """See :class:`Platform`. The kernel keeps programs apart."""

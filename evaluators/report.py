@@ -103,6 +103,7 @@ def passed_evaluation(
             "workloads": results,
             "timing": timing,
             "confirmed": confirmed and isinstance(timing, Timed),
+            "attestation": case.attestation,
             "cost": case.trail.cost(),
             "artifacts": case.program.artifacts,
         }

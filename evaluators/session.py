@@ -9,10 +9,10 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -156,6 +156,14 @@ class Session:
             raise CandidateFailure(Status.WRONG_VALUES, f"output {unwritten} was never written")
         return outputs
 
+    def watched_call(self, slot: int, deadline_s: float, watch: Callable[[socket.socket], None]) -> None:
+        """One untimed call, watched: ``watch`` gets the channel and returns once there is something to read from it."""
+        request = Frame(Kind.CALL, slot, secrets.randbits(64))
+        self._request(request, deadline_s, "call")
+        with self._taking():
+            watch(self._channel)
+        self._answer(request, Kind.DONE, deadline_s, "call")
+
     def round(self, slots: Sequence[int], call_deadline_s: float) -> RoundTime:
         """Run the calls of these slots one by one, each revealed only when the one before has been answered.
 
@@ -282,17 +290,26 @@ class Session:
         also: tuple[int, ...] = (),
     ) -> int:
         """Send a request and wait for its answer; returns the answer's slot: ``slot``, or one of ``also``."""
-        nonce = secrets.randbits(64)
+        request = Frame(ask, slot, secrets.randbits(64), body=body)
+        self._request(request, deadline_s, phase)
+        return self._answer(request, expect, deadline_s, phase, also)
+
+    def _request(self, request: Frame, deadline_s: float, phase: str) -> None:
         set_receive_deadline(self._channel, deadline_s)
         try:
             assert_quiet(self._channel)
-            send(self._channel, encode(Frame(ask, slot, nonce, body=body)))
+            send(self._channel, encode(request))
+        except (ChannelClosed, DeadlineExceeded, ProtocolViolation) as error:
+            self._no_answer(error, phase, deadline_s)
+
+    def _answer(self, request: Frame, expect: Kind, deadline_s: float, phase: str, also: tuple[int, ...] = ()) -> int:
+        try:
             with self._taking():
                 frame = receive(self._channel)
         except (ChannelClosed, DeadlineExceeded, ProtocolViolation) as error:
             self._no_answer(error, phase, deadline_s)
-        self._admitted(frame, nonce, slot, phase)
-        if frame not in [Frame(expect, answer, nonce) for answer in (slot, *also)]:
+        self._admitted(frame, request.nonce, request.slot, phase)
+        if frame not in [Frame(expect, answer, request.nonce) for answer in (request.slot, *also)]:
             raise CandidateFailure(Status.CHEATING, f"a frame that is no answer during {phase}")
         try:
             assert_quiet(self._channel)
@@ -342,14 +359,14 @@ class Session:
         if asked.reply is not None:
             self._wrong_answer(asked.reply, answers[asked.answered])
 
-    def _no_answer(self, error: Exception, phase: str, deadline_s: float) -> None:
+    def _no_answer(self, error: Exception, phase: str, deadline_s: float) -> NoReturn:
         if isinstance(error, DeadlineExceeded | BlockingIOError | TimeoutError):
             raise CandidateFailure(Status.TIMEOUT, f"{phase} took longer than {deadline_s:g} s", detail=self.log())
         if isinstance(error, ProtocolViolation):
             raise CandidateFailure(Status.CHEATING, f"{phase}: {error}")
         self._died(f"during {phase}")
 
-    def _died(self, when: str) -> None:
+    def _died(self, when: str) -> NoReturn:
         status = self.child.wait(EXIT_DEADLINE_S)
         words = self.log()
         if status is None:

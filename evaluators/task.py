@@ -95,6 +95,8 @@ class Task(Frozen):
     allowed_precision: tuple[DType, ...] = ()
     deterministic: bool = True
     """The same input twice must give the same bits."""
+    libraries: bool = False
+    """On a GPU: whether programs may call vendors' libraries; else only kernels that were built with them may run."""
     threads: PositiveInt = 1
     """Cores a candidate and a baseline may use, alike."""
     python_packages: tuple[str, ...] = ()

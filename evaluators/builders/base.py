@@ -26,6 +26,8 @@ class BuildTarget:
     """Compiler flags, from the task and the candidate's own choice."""
     arch: str | None = None
     """A device's instruction set, for instance ``sm_90``; ``None``: this machine's processor."""
+    listing: bool = False
+    """Leave a disassembly with lines of the source besides, where the language has one: for a profile."""
 
 
 class Builder(Protocol):

@@ -13,8 +13,13 @@ from typing import Any
 
 from evaluators.builders.base import BuildRefused, BuildTarget
 from evaluators.errors import UsageError
+from evaluators.listing import COMMAND
 
 SHARED_OBJECT = "candidate.so"
+SOURCE = "candidate.cpp"
+LISTING = "candidate.lst"
+_LINE_TABLES = "-g1"
+"""Lines and inlined calls, without a change to the code (GCC manual: Debugging Options)."""
 
 _INSTRUCTION = re.compile(r"^\s+[0-9a-f]+:\s+(?:lock\s+|rep\w*\s+)?([a-z][\w.]*)\s*(.*)$")
 _FUNCTION = re.compile(r"^[0-9a-f]+ <(.+)>:$")
@@ -42,15 +47,16 @@ def compile_command(compiler: str, flags: Iterable[str], source: str) -> list[st
 class CppBuilder:
     """Builds C++."""
 
-    source_name = "candidate.cpp"
+    source_name = SOURCE
     artifact = SHARED_OBJECT
-    texts: tuple[str, ...] = ()
+    texts: tuple[str, ...] = (LISTING,)
     takes_flags = True
     packages: tuple[str, ...] = ()
 
     def order(self, target: BuildTarget) -> dict[str, Any]:
-        """The compiler and its flags."""
-        return {"compiler": find_compiler(), "flags": list(target.flags)}
+        """The compiler and its flags; with a listing also the lines it needs."""
+        flags = [*target.flags, _LINE_TABLES] if target.listing else list(target.flags)
+        return {"compiler": find_compiler(), "flags": flags, "listing": target.listing}
 
     def build(self, work: Path, order: Mapping[str, Any]) -> dict[str, float]:
         """One compiler run."""
@@ -58,6 +64,9 @@ class CppBuilder:
         done = subprocess.run(command, cwd=work, check=False, stdin=subprocess.DEVNULL)
         if done.returncode != 0:
             raise BuildRefused
+        if order["listing"]:
+            with (work / LISTING).open("wb") as file:
+                subprocess.run([*COMMAND, SHARED_OBJECT], cwd=work, stdout=file, check=False)
         return resource_report(work / SHARED_OBJECT)
 
 

@@ -17,6 +17,7 @@ from evaluators.builders.triton import installed
 from evaluators.cuda.content import DeviceContent
 from evaluators.cuda.device import DeviceBuffer, Gpu, Scratch
 from evaluators.cuda.plan import POOL_SHARE, device_plan
+from evaluators.cuda.recording import Recorder
 from evaluators.cuda.session import CudaSession, InputSeal
 from evaluators.dtypes import Array
 from evaluators.layout import Layout
@@ -72,6 +73,14 @@ class CudaArena(Arena):
         """
         return self._open(program, None)
 
+    def open_recorded(self, program: BuiltProgram, recorder: Recorder) -> CudaSession:
+        """The same, with a recorder of everything that the device does for it. Never for rounds that count.
+
+        Raises:
+            CandidateFailure: it could not be imported.
+        """
+        return self._open(program, None, recorder)
+
     def kept(self, name: str, program: BuiltProgram) -> Session:
         """The live runner kept under a name, started if there is none; the task's own torch programs may compile."""
         if name not in self._sessions:
@@ -79,7 +88,7 @@ class CudaArena(Arena):
             self._sessions[name] = self._open(program, workshop)
         return self._sessions[name]
 
-    def _open(self, program: BuiltProgram, workshop: Path | None) -> CudaSession:
+    def _open(self, program: BuiltProgram, workshop: Path | None, recorder: Recorder | None = None) -> CudaSession:
         with ExitStack() as stack:
             ours, theirs = channel.pair()
             stack.callback(ours.close)
@@ -87,7 +96,9 @@ class CudaArena(Arena):
             outputs = DeviceBuffer(self._gpu, self._output_bytes)
             stack.callback(outputs.close)
             fds = {"channel": theirs.fileno(), "inputs": self._device_inputs.fd, "outputs": outputs.fd}
-            child = self._zygote.spawn(self._request(program, fds, outputs, workshop))
+            if recorder is not None:
+                fds["recording"] = recorder.recording.fd
+            child = self._zygote.spawn(self._request(program, fds, outputs, workshop, recorder))
             stack.pop_all()
             theirs.close()
         session = CudaSession(child, ours, (self._device_inputs, outputs), self._gpu, self._seal)
@@ -171,7 +182,12 @@ class CudaArena(Arena):
         return held + nbytes <= self._gpu.memory_bytes // POOL_SHARE
 
     def _request(
-        self, program: BuiltProgram, fds: dict[str, int], outputs: DeviceBuffer, workshop: Path | None
+        self,
+        program: BuiltProgram,
+        fds: dict[str, int],
+        outputs: DeviceBuffer,
+        workshop: Path | None,
+        recorder: Recorder | None = None,
     ) -> SpawnRequest:
         payload: dict[str, object] = {
             "language": program.language,
@@ -181,12 +197,15 @@ class CudaArena(Arena):
         }
         if program.artifact is not None:
             payload["artifact"] = str(program.artifact)
+        if recorder is not None:
+            payload["recorder"] = str(recorder.library)
+        readable = (program.artifact, recorder.library.parent if recorder else None)
         return SpawnRequest(
             role="builder" if workshop else "runner",
             entry="evaluators.cuda.runner:main",
             payload=payload,
             fds=fds,
-            readable=(program.artifact,) if program.artifact else (),
+            readable=tuple(path for path in readable if path is not None),
             writable=(workshop,) if workshop else (),
             limits=ChildLimits(
                 memory_bytes=self.task.limits.memory_bytes,

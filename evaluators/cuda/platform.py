@@ -4,18 +4,30 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import numpy as np
 
+from evaluators.arena import Arena
+from evaluators.calibration import Bench, WorkloadCalibration
+from evaluators.cascade import Case
 from evaluators.ceilings import Ceilings
 from evaluators.cuda.arena import CudaArena
+from evaluators.cuda.attesting import Attestor
 from evaluators.cuda.ceilings import measure_device_ceilings
 from evaluators.cuda.device import Gpu
+from evaluators.cuda.health import SUSPECT, Health, health_events
+from evaluators.cuda.inspection import Tools, ToolUnavailable
+from evaluators.cuda.ncu import CALLS, COMMAND, parse
 from evaluators.cuda.plan import POOL_SHARE, ROUND_S, device_plan
+from evaluators.cuda.profiling import with_attested, with_ncu, without
+from evaluators.cuda.sanitizing import Sanitizing
+from evaluators.evaluation import Attestation
+from evaluators.failure import CandidateFailure
 from evaluators.layout import Layout
 from evaluators.plan import RoundPlan
+from evaluators.profile import Profile
 from evaluators.task import Task, Workload
 from evaluators.zygote.client import Zygote
 
@@ -29,8 +41,13 @@ class CudaPlatform:
         self.builds_apart = builds_apart
         self.gpu, self._zygote, self._scratch = gpu, zygote, scratch
         self.cache_bytes = gpu.l2_bytes
+        self.can_sample = False
         self.workers = len(os.sched_getaffinity(0))
         self._rng = np.random.default_rng(secrets.randbits(128))
+        self._health = Health(gpu, health_events(gpu), gpu.driver.uuid())
+        self._attestor: Attestor | None = None
+        self._tools = Tools(zygote, scratch)
+        self._sanitizing = Sanitizing(self._tools)
 
     def arena(self, task: Task, layouts: Iterable[Layout]) -> CudaArena:
         """See :class:`evaluators.platform.Platform`."""
@@ -44,3 +61,39 @@ class CudaPlatform:
     def measure_ceilings(self, task: Task) -> Ceilings:
         """See :class:`evaluators.platform.Platform`."""
         return measure_device_ceilings(self.gpu, task)
+
+    def attest(
+        self, bench: Bench, arena: Arena, case: Case, calibrations: Mapping[str, WorkloadCalibration]
+    ) -> Attestation | None:
+        """See :class:`evaluators.platform.Platform`."""
+        assert isinstance(arena, CudaArena)
+        if self._attestor is None:
+            self._attestor = Attestor.make(self._scratch)
+        return self._attestor.attest(bench, arena, case, calibrations)
+
+    def sanitize(self, bench: Bench, case: Case) -> None:
+        """See :class:`evaluators.platform.Platform`."""
+        self._sanitizing.look(bench, case)
+
+    def observe(
+        self, profile: Profile, bench: Bench, arena: Arena, case: Case, calibration: WorkloadCalibration
+    ) -> Profile:
+        """See :class:`evaluators.platform.Platform`."""
+        workload = calibration.plan.workload
+        attested = self.attest(bench, arena, case, {workload.name: calibration})
+        if attested is not None and attested.workloads:
+            profile = with_attested(profile, attested.workloads[0], bench.ceilings.bytes_per_s)
+        if attested is not None and attested.missing:
+            profile = without(profile, "the device's counters", attested.missing)
+        inputs = bench.checks.case(workload, bench.reference.families[0]).inputs
+        try:
+            report = self._tools.run(COMMAND, case.program, bench.task, workload, inputs, CALLS)
+            return with_ncu(profile, parse(report))
+        except ToolUnavailable as why:
+            return without(profile, "ncu", str(why))
+
+    def after_failure(self, failure: CandidateFailure) -> None:
+        """See :class:`evaluators.platform.Platform`."""
+        if failure.status in SUSPECT:
+            said = str(self._health.after_failure())
+            failure.detail = f"{failure.detail}\n{said}" if said and failure.detail else failure.detail or said

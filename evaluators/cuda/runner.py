@@ -6,6 +6,7 @@ a round is one launch; a program that cannot be recorded is run call by call, an
 
 from __future__ import annotations
 
+import ctypes
 import importlib
 import json
 import socket
@@ -38,6 +39,7 @@ class CudaRunner:
         self._rounds: list[Call] = []
         self._recorded: dict[bytes, tuple[list[Call], list[Call], int]] = {}
         """Layouts whose rounds were recorded already: going back to one costs nothing."""
+        self._recorder: Any = None
 
     def serve(self) -> None:
         """Answer frames until the judge closes the channel."""
@@ -53,6 +55,8 @@ class CudaRunner:
                 admitted = admission(error)
                 failure = ADMISSION_CODES[admitted.status]
                 body = str(admitted).encode(errors="replace")[-min(MESSAGE_CAP, MAX_BODY) :]
+            if self._recorder is not None:
+                self._recorder.recorder_flush()
             self._channel.send(encode(Frame(kind, slot, frame.nonce, failure, body)))
 
     def _obey(self, frame: Frame) -> tuple[Kind, int]:
@@ -73,6 +77,9 @@ class CudaRunner:
         raise Admitted(Status.RUNTIME_ERROR, f"unexpected request {frame.kind}")
 
     def _import(self) -> None:
+        if "recorder" in self._payload:  # before anything of the candidate's, and before CUDA starts
+            self._recorder = ctypes.CDLL(self._payload["recorder"])
+            self._recorder.recorder_open(self._fds["recording"])
         self._driver = Driver.load(0, primary=True)
         sizes = self._payload["bytes"]
         self._inputs, self._outputs = (

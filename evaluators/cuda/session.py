@@ -8,6 +8,7 @@ import socket
 import struct
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -88,6 +89,8 @@ class CudaSession(Session):
         self.captured = False
         """Whether the prepared workload's rounds are one graph launch; else the program runs call by call."""
         self.store_device: Store = gpu.upload
+        self.around: Callable[[], AbstractContextManager[object]] = nullcontext
+        """What surrounds the part of a round in which the runner runs: counters, in rounds that are not timed."""
         self._digest_key = secrets.randbits(63)
 
     @property
@@ -157,14 +160,15 @@ class CudaSession(Session):
         places = self._peek_places(slots).ravel()
         set_receive_deadline(self._channel, call_deadline_s)
         self._assert_quiet()
-        self.resume()
-        start = time.perf_counter_ns()
-        try:
-            send(self._channel, packet)
-            reply = self._channel.recv(PACKET_CAP)
-        except OSError as error:
-            self._no_answer(error, "call", call_deadline_s)
-        total = time.perf_counter_ns() - start
+        with self.around():
+            self.resume()
+            start = time.perf_counter_ns()
+            try:
+                send(self._channel, packet)
+                reply = self._channel.recv(PACKET_CAP)
+            except OSError as error:
+                self._no_answer(error, "call", call_deadline_s)
+            total = time.perf_counter_ns() - start
         if reply != answer:
             self._wrong_answer(reply, answer)
         seen = self._bytes_at(places)

@@ -30,6 +30,8 @@ class BoxRequest:
     packages: tuple[str, ...] = ()
     cpus: tuple[int, ...] | None = None
     gpu: bool = False
+    inspected: bool = False
+    """It runs under a profiler or a sanitizer."""
 
 
 @dataclass(frozen=True)

@@ -100,16 +100,17 @@ def open_rule(path: Path, access: Access) -> Rule:
 class Landlock:
     """Rulesets for the ABI at hand."""
 
-    def __init__(self, version: int) -> None:
+    def __init__(self, version: int, *, network: bool = True) -> None:
+        """Find what the kernel can do; with ``network``, TCP is denied."""
         self.version = version
         self._handled = 0
         for since, rights in _HANDLED_FROM:
             if version >= since:
                 self._handled |= rights
-        network = _NETWORK_RIGHTS if version >= 4 else 0
+        denied = _NETWORK_RIGHTS if version >= 4 and network else 0
         scopes = _SCOPES if version >= 6 else 0
         words = 3 if version >= 6 else 2 if version >= 4 else 1
-        attributes = struct.pack("=QQQ", self._handled, network, scopes)[: 8 * words]
+        attributes = struct.pack("=QQQ", self._handled, denied, scopes)[: 8 * words]
         self._attributes = ctypes.create_string_buffer(attributes, len(attributes))
 
     def ruleset(self, rules: Iterable[Rule]) -> int:

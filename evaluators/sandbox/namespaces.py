@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 import socket
+import struct
 from pathlib import Path
 
 from evaluators.sandbox import kernel
@@ -17,6 +20,7 @@ _FLAGS = {
 }
 """In the order of entering. The pid namespace begins with the next fork."""
 _HOST_NAME = "sandbox"
+_SIOCSIFFLAGS, _IFF_UP = 0x8914, 1  # netdevice(7)
 
 
 def enter_user_namespace() -> None:
@@ -32,13 +36,27 @@ def enter_user_namespace() -> None:
     Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
 
 
-def enter_namespaces(without: frozenset[LayerName]) -> dict[LayerName, str | None]:
+def enter_namespaces(without: frozenset[LayerName], *, loopback: bool = False) -> dict[LayerName, str | None]:
     """Enter each namespace that this host allows.
+
+    Args:
+        without: layers to leave out.
+        loopback: bring up the loopback interface, which profilers of a GPU need; seccomp says who may use it.
 
     Returns:
         For each, ``None`` where it was entered, else why not.
     """
-    return {name: _enter(name, flags, without) for name, flags in _FLAGS.items()}
+    entered = {name: _enter(name, flags, without) for name, flags in _FLAGS.items()}
+    if loopback and entered[LayerName.NETWORK_NAMESPACE] is None:
+        _raise_loopback()
+    return entered
+
+
+def _raise_loopback() -> None:
+    """Without it profilers fail, and say so; nothing else does."""
+    request = struct.pack("16sH22x", b"lo", _IFF_UP)
+    with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        fcntl.ioctl(sock, _SIOCSIFFLAGS, request)
 
 
 def _enter(name: LayerName, flags: int, without: frozenset[LayerName]) -> str | None:

@@ -20,6 +20,9 @@ from evaluators.sandbox.seccomp import Program
 from evaluators.sandbox.states import LayerError, LayerStates
 from evaluators.sandbox.view import View, cover, package_paths
 
+_KINDS = ((False, False), (True, False), (True, True))
+"""Of children: without a GPU, with one, with one and a profiler."""
+
 
 @dataclass
 class Host:
@@ -42,12 +45,12 @@ class Policy:
         self._base_rules: dict[Role, list[Rule]] = {}
         self._package_rules: dict[tuple[Role, tuple[str, ...]], list[Rule]] = {}
         self._rulesets: dict[tuple[Role, tuple[str, ...]], Ruleset] = {}
-        self._init_programs: dict[tuple[Role, bool], Program] = {}
+        self._init_programs: dict[tuple[Role, bool, bool], Program] = {}
         if states.active(LayerName.SECCOMP):
             self._init_programs = {
-                (role, gpu): Program(seccomp.instructions(role, own_pid=1, gpu=gpu))
+                (role, gpu, inspected): Program(seccomp.instructions(role, own_pid=1, gpu=gpu, inspected=inspected))
                 for role in get_args(Role)
-                for gpu in ((False, True) if host.view.gpu_devices else (False,))
+                for gpu, inspected in (_KINDS if host.view.gpu_devices else _KINDS[:1])
             }
 
     def box(self, request: BoxRequest) -> Box:
@@ -86,7 +89,7 @@ class Policy:
     def _chooser(self, request: BoxRequest) -> Callable[[], Program] | None:
         if not self.states.active(LayerName.SECCOMP):
             return None
-        return partial(self._program, request.role, request.gpu)
+        return partial(self._program, request.role, request.gpu, request.inspected)
 
     def _limits(self, request: BoxRequest) -> list[tuple[int, int]]:
         if not self.states.active(LayerName.RESOURCE_LIMITS):
@@ -104,6 +107,8 @@ class Policy:
             raise LayerError(LayerName.MEMORY_CGROUP, str(error.strerror)) from error
 
     def _check(self, request: BoxRequest) -> None:
+        if request.inspected and not (request.gpu and request.role == "builder"):
+            raise ValueError("only a builder with a GPU runs under a profiler")
         if request.role == "runner" and request.writable:
             raise ValueError(f"a runner may not write {request.writable[0]}")
         for path in (*request.readable, *request.writable):
@@ -115,6 +120,8 @@ class Policy:
         lock = self.host.landlock
         if lock is None:
             return None
+        if request.inspected:
+            lock = Landlock(lock.version, network=False)
         key = (request.role, request.packages)
         rules = [*self._base(request.role), *self._packages(request.role, request.packages)]
         if not request.readable and not request.writable and not request.gpu:
@@ -155,12 +162,12 @@ class Policy:
             self._package_rules[key] = _rules(paths, landlock.RUN if role == "builder" else landlock.READ)
         return self._package_rules[key]
 
-    def _program(self, role: Role, gpu: bool) -> Program:
+    def _program(self, role: Role, gpu: bool, inspected: bool) -> Program:
         """The filter for the process that asks. Most are an init, which sees itself as 1: theirs is made beforehand."""
         pid = os.getpid()
         if pid == 1:
-            return self._init_programs[role, gpu]
-        return Program(seccomp.instructions(role, pid, gpu=gpu))
+            return self._init_programs[role, gpu, inspected]
+        return Program(seccomp.instructions(role, pid, gpu=gpu, inspected=inspected))
 
 
 def _rules(paths: Iterable[Path], access: Access) -> list[Rule]:

@@ -70,6 +70,11 @@ _DRIVER_REQUESTS = ([Match(1, 0x4600, 0xFF00)], [Match(1, 0, 0xFFFF_FF00)])
 """Control requests of type 'F' (the NVIDIA driver's), and small bare numbers (its unified memory's)."""
 _UVM_REQUESTS = (0x3000_0001, 0x3000_0002)
 
+_INSPECTING = "connect sendto sendmsg sendmmsg recvmmsg fcntl prctl"
+"""What NVIDIA's profilers and sanitizers call besides: one process of theirs talks to the other over TCP. They may
+reach nobody else, for the network namespace has nothing but a loopback interface."""
+_INTERNET_SOCKETS, _NETLINK_SOCKETS = 2, 16
+
 _BUILDING = """
     fork vfork execve execveat wait4 waitid kill tkill tgkill setpgid setsid umask
     creat rename renameat renameat2 unlink unlinkat mkdir mkdirat rmdir link linkat symlink symlinkat mknod mknodat
@@ -80,7 +85,9 @@ _BUILDING = """
 """Changing user among its own gains a process without capabilities nothing; GNU make does it before each command."""
 
 
-def instructions(role: Role, own_pid: int, machine: str | None = None, *, gpu: bool = False) -> bytes:
+def instructions(
+    role: Role, own_pid: int, machine: str | None = None, *, gpu: bool = False, inspected: bool = False
+) -> bytes:
     """The filter of a role.
 
     Args:
@@ -88,6 +95,7 @@ def instructions(role: Role, own_pid: int, machine: str | None = None, *, gpu: b
         own_pid: its number as it sees itself: the only process a runner may signal, and whose limits anyone may set.
         machine: as ``platform.machine()`` says; this one by default.
         gpu: whether it talks to an NVIDIA driver.
+        inspected: whether it runs under a profiler or a sanitizer, which is a process of its own beside it.
     """
     machine = machine or platform.machine()
     table = syscalls.numbers(machine)
@@ -100,6 +108,10 @@ def instructions(role: Role, own_pid: int, machine: str | None = None, *, gpu: b
         decisions |= dict.fromkeys(_GPU.split(), ALLOW)
         decisions["socket"] = _when([Match(0, _UNIX_SOCKETS)])
         requests = [[Match(1, request)] for request in (*_IOCTL_ALLOWED, *_UVM_REQUESTS)]
+        if inspected:
+            decisions |= dict.fromkeys(_INSPECTING.split(), ALLOW)
+            kinds = (_UNIX_SOCKETS, _INTERNET_SOCKETS, _NETLINK_SOCKETS)
+            decisions["socket"] = _when(*([Match(0, kind)] for kind in kinds))
         decisions["ioctl"] = _when(*requests, *_DRIVER_REQUESTS, otherwise=refuse(errno.ENOTTY))
     return compile_program(
         _AUDIT_ARCH[machine],

@@ -36,6 +36,8 @@ class SpawnRequest:
     gpu: bool = False
     """Whether it may use the GPU whose device nodes the zygote was given, and see a ``/proc`` of its own, which the
     driver wants."""
+    inspected: bool = False
+    """Whether it runs under a profiler or a sanitizer: for builders with a GPU; see ``docs/sandbox.md``."""
     python_packages: tuple[str, ...] = ()
     """Importable beside the standard library: top-level names in site-packages."""
 

@@ -36,7 +36,7 @@ def main(fd: int) -> None:
     states = LayerStates(frozenset(LayerName(name) for name in config["without"]))
     identities = _find_identities(states)
     parents = _make_groups(states)
-    if _enter_namespaces(states):
+    if _enter_namespaces(states, loopback=bool(config["devices"])):
         identities = None
     # The pid namespace begins with this fork, and with the end of this child ends everything in it.
     if os.fork() == 0:
@@ -95,7 +95,7 @@ def _make_groups(states: LayerStates) -> tuple[cgroups.Parent, ...]:
     return tuple(parents)
 
 
-def _enter_namespaces(states: LayerStates) -> bool:
+def _enter_namespaces(states: LayerStates, *, loopback: bool) -> bool:
     """Enter what this host allows; True where that took a user namespace, in which there is no other user."""
     mapped = False
     if identity.is_administrator():
@@ -110,7 +110,7 @@ def _enter_namespaces(states: LayerStates) -> bool:
             states.on(LayerName.USER_NAMESPACE, "this user, mapped to itself")
             if states.active(LayerName.OTHER_USER):
                 states.off(LayerName.OTHER_USER, "root without the right to change user")
-    for name, why in namespaces.enter_namespaces(states.without).items():
+    for name, why in namespaces.enter_namespaces(states.without, loopback=loopback).items():
         if why is None:
             states.on(name)
         else:

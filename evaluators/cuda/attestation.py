@@ -1,0 +1,254 @@
+"""Is a round what it seems? What was recorded inside a runner against the judge's own clock and counters.
+
+Pure functions over what was seen; whatever does not fit raises :class:`CandidateFailure` with ``cheating``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import median
+
+from evaluators.cuda.recording import Activity
+from evaluators.evaluation import MOST_KERNELS, NAME_CAP, KernelUse, Status, WorkloadAttestation
+from evaluators.failure import CandidateFailure
+
+TIME_SLACK = 0.10
+"""Kernels may take this much longer, in all, than the rounds in which they were timed."""
+LAUNCH_SLACK_US = 2.0
+"""And this much for each of them: a profiler lengthens what is short."""
+MOST_OVERLAP = 0.5
+UNEVEN_FACTOR, UNEVEN_SHARE = 3.0, 0.5
+"""Calls beyond this many times the median call may not take more than this share of a round."""
+LEAST_OWN_SHARE = 0.5
+BLOCK_SLACK = 0.01
+_GLUE = re.compile(r"elementwise_kernel|CatArrayBatchedCopy|FillFunctor|copy_kernel")
+"""Torch's own kernels that move or fill memory: workspaces are copied with them."""
+_PART = re.compile(r"(\d+)")
+
+
+@dataclass(frozen=True)
+class Watched:
+    """What the device's counters read over one round of the ordinary, unobserved process."""
+
+    dispatches: int
+    blocks: int
+    read_bytes: float
+    written_bytes: float
+
+
+@dataclass(frozen=True)
+class Seen:
+    """Everything that was seen of one workload."""
+
+    workload: str
+    calls: int
+    """K: of a round."""
+    rounds: tuple[Sequence[Activity], ...]
+    """What each recorded round ran, by start."""
+    call_us: float | None
+    """Of a call in the timed rounds; ``None`` where the program was not timed."""
+    watched: tuple[tuple[Watched, ...], ...] = ()
+    """For each of the same rounds what the counters read, several times."""
+
+
+def attest_workload(seen: Seen, declared: frozenset[str] | None, *, libraries_allowed: bool) -> WorkloadAttestation:
+    """Check one workload.
+
+    Args:
+        seen: what was seen.
+        declared: names of the kernels that were built; ``None`` where nobody knows.
+        libraries_allowed: whether the task lets programs call vendors' libraries.
+
+    Raises:
+        CandidateFailure: it is not what it seems.
+    """
+    for activities in seen.rounds:
+        _check_counts(seen, activities)
+    kernels = [_kernels(activities) for activities in seen.rounds]
+    if not libraries_allowed:
+        for ran in kernels:
+            _check_own(seen, ran, declared)
+    _check_even(seen)
+    overlap = min(_overlap(seen.calls, activities) for activities in seen.rounds)
+    if overlap > MOST_OVERLAP:
+        raise _cheating(seen, f"its calls run at the same time ({overlap:.0%} of the time two do)")
+    busy_us = min(_busy_us(activities) / seen.calls for activities in seen.rounds)
+    _check_time(seen, busy_us, min(len(ran) for ran in kernels) / seen.calls)
+    _check_watched(seen)
+    return _summary(seen, busy_us, overlap)
+
+
+def readable(name: str) -> str:
+    """A mangled C++ name without its arguments, where that is simple; else the name, both cut."""
+    if not name.startswith("_Z"):
+        return name[:NAME_CAP]
+    rest, parts = name[2:].removeprefix("N"), []
+    while (length := _PART.match(rest)) is not None:
+        start = length.end()
+        parts.append(rest[start : start + int(length[1])])
+        rest = rest[start + int(length[1]) :]
+    return ("::".join(parts) or name)[:NAME_CAP]
+
+
+def _check_counts(seen: Seen, activities: Sequence[Activity]) -> None:
+    """Every kernel as often as there are calls, or a multiple of it."""
+    counts = _launches(activities)
+    if not counts:
+        raise _cheating(seen, "no kernel ran in a round")
+    for name, count in counts.items():
+        if count % seen.calls:
+            raise _cheating(
+                seen, f"{seen.calls} calls ran kernel {readable(name)} {count} times: calls are not made one by one"
+            )
+    if any(_launches(other) != counts for other in seen.rounds):
+        raise _cheating(seen, "two rounds of the same calls ran different kernels")
+
+
+def _check_own(seen: Seen, kernels: Sequence[Activity], declared: frozenset[str] | None) -> None:
+    """Only kernels that were built, and what moves memory; its own take most of the time."""
+    if declared is None:
+        return
+    own_ns = total_ns = 0
+    for kernel in kernels:
+        own = _is_declared(kernel.name, declared)
+        if not own and not _GLUE.search(kernel.name):
+            raise _cheating(
+                seen, f"kernel {readable(kernel.name)} is none of its own: the task asks for a kernel, not a library's"
+            )
+        own_ns += kernel.duration_ns if own else 0
+        total_ns += kernel.duration_ns
+    if own_ns < LEAST_OWN_SHARE * total_ns:
+        raise _cheating(seen, f"its own kernels take {own_ns / max(total_ns, 1):.0%} of the time")
+
+
+def _is_declared(name: str, declared: frozenset[str]) -> bool:
+    return name in declared or any(known.startswith(name) for known in declared if len(name) == NAME_CAP - 1)
+
+
+def _check_even(seen: Seen) -> None:
+    """No few calls that do the work of all."""
+    shares = []
+    for activities in seen.rounds:
+        times = _call_times(seen.calls, activities)
+        typical = median(times)
+        shares.append(sum(t - typical for t in times if t > UNEVEN_FACTOR * typical) / max(sum(times), 1))
+    if min(shares) > UNEVEN_SHARE:
+        raise _cheating(seen, f"few of its calls take {min(shares):.0%} of a round's time: they do the others' work")
+
+
+def _check_time(seen: Seen, busy_us: float, launches: float) -> None:
+    """Kernels cannot take longer than the rounds in which they ran."""
+    if seen.call_us is None:
+        return
+    most_us = (1 + TIME_SLACK) * seen.call_us + LAUNCH_SLACK_US * launches
+    if busy_us > most_us:
+        words = f"its kernels take {busy_us:.4g} us a call, its timed rounds {seen.call_us:.4g} us"
+        raise _cheating(seen, words)
+
+
+def _check_watched(seen: Seen) -> None:
+    """The ordinary process ran as many grids and blocks as the recorded one."""
+    for activities, watched in zip(seen.rounds, seen.watched, strict=False):
+        kernels = _kernels(activities)
+        blocks = sum(kernel.blocks for kernel in kernels)
+        began, ran = [one.dispatches for one in watched], [one.blocks for one in watched]
+        # Whatever else used the device adds to what was counted, and nothing takes away from it.
+        wrong = min(began) if min(began) > len(activities) else max(began) if max(began) < len(kernels) else None
+        if wrong is not None:
+            words = f"the device began {wrong} grids in a round of {seen.calls} calls, its record says {len(kernels)}"
+            raise _cheating(seen, words)
+        if max(ran) < (1 - BLOCK_SLACK) * blocks:
+            raise _cheating(seen, f"the device ran {max(ran)} blocks in a round, its record says {blocks}")
+
+
+def _summary(seen: Seen, busy_us: float, overlap: float) -> WorkloadAttestation:
+    activities = seen.rounds[0]
+    kinds = [activity.kind for activity in activities]
+    watched = min(seen.watched[0], key=lambda one: one.dispatches) if seen.watched else None
+    return WorkloadAttestation(
+        workload=seen.workload,
+        calls=seen.calls,
+        launches=kinds.count("kernel") // seen.calls,
+        copies=kinds.count("copy") // seen.calls,
+        fills=kinds.count("fill") // seen.calls,
+        kernel_us=busy_us,
+        overlap=overlap,
+        kernels=_uses(seen.calls, _kernels(activities)),
+        dispatches=watched and watched.dispatches,
+        read_bytes=watched and watched.read_bytes / seen.calls,
+        written_bytes=watched and watched.written_bytes / seen.calls,
+    )
+
+
+def _uses(calls: int, kernels: Iterable[Activity]) -> tuple[KernelUse, ...]:
+    by_name: dict[str, list[Activity]] = defaultdict(list)
+    for kernel in kernels:
+        by_name[kernel.name].append(kernel)
+    uses = [
+        KernelUse(
+            name=readable(name),
+            launches=len(group) // calls,
+            us=sum(kernel.duration_ns for kernel in group) / 1e3 / calls,
+            blocks=group[0].blocks,
+            threads=group[0].block[0] * group[0].block[1] * group[0].block[2],
+            registers=group[0].registers,
+            shared_bytes=group[0].shared_bytes,
+            local_bytes=group[0].local_bytes,
+        )
+        for name, group in by_name.items()
+    ]
+    return tuple(sorted(uses, key=lambda use: -use.us)[:MOST_KERNELS])
+
+
+def _kernels(activities: Iterable[Activity]) -> list[Activity]:
+    return [activity for activity in activities if activity.kind == "kernel"]
+
+
+def _launches(activities: Iterable[Activity]) -> Mapping[str, int]:
+    counts: dict[str, int] = defaultdict(int)
+    for kernel in _kernels(activities):
+        counts[kernel.name] += 1
+    return counts
+
+
+def _call_times(calls: int, activities: Sequence[Activity]) -> list[int]:
+    """Nanoseconds of each call's kernels: the i-th part of each kernel's launches is the i-th call's."""
+    times = [0] * calls
+    by_name: dict[str, list[int]] = defaultdict(list)
+    for kernel in _kernels(activities):
+        by_name[kernel.name].append(kernel.duration_ns)
+    for durations in by_name.values():
+        each = len(durations) // calls
+        for index, duration in enumerate(durations):
+            times[index // each] += duration
+    return times
+
+
+def _overlap(calls: int, activities: Sequence[Activity]) -> float:
+    """Of the time in which anything ran, how much belonged to two calls: calls follow each other by their starts."""
+    kernels = _kernels(activities)
+    each = len(kernels) // calls
+    spans = [
+        (min(k.start_ns for k in part), max(k.end_ns for k in part))
+        for part in (kernels[i : i + each] for i in range(0, len(kernels), each))
+    ]
+    shared = sum(max(min(one[1], two[1]) - two[0], 0) for one, two in pairwise(spans))
+    return shared / max(1e3 * _busy_us(activities), 1)
+
+
+def _busy_us(activities: Iterable[Activity]) -> float:
+    """Microseconds in which at least one activity ran."""
+    busy = until = 0
+    for activity in activities:
+        begin = max(activity.start_ns, until)
+        busy += max(activity.end_ns - begin, 0)
+        until = max(until, activity.end_ns)
+    return busy / 1e3
+
+
+def _cheating(seen: Seen, words: str) -> CandidateFailure:
+    return CandidateFailure(Status.CHEATING, f"{seen.workload}: {words}")

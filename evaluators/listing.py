@@ -1,0 +1,103 @@
+"""A shared object's disassembly with its lines of source, as ``objdump`` prints it. Made of a candidate: data."""
+
+from __future__ import annotations
+
+import bisect
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+COMMAND = ("objdump", "-p", "-d", "-l", "--inlines", "--no-show-raw-insn")
+"""Program headers, disassembly, lines, and where inlined code was called from (GNU binutils)."""
+_SEGMENT = re.compile(r"^\s+LOAD off\s+0x([0-9a-f]+) vaddr 0x([0-9a-f]+) ")
+_SIZES = re.compile(r"^\s+filesz 0x([0-9a-f]+) memsz ")
+_FUNCTION = re.compile(r"^[0-9a-f]+ <(.+)>:$")
+_INLINED = re.compile(r"^\s*inlined by (.+):(\d+) \(")
+_LINE = re.compile(r"^(/?\S.*):(\d+)(?: \(discriminator \d+\))?$")
+_INSTRUCTION = re.compile(r"^\s+([0-9a-f]+):\s+(\S.*)$")
+_COMMENT = re.compile(r"\s+(?:#|//).*$")
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """One instruction."""
+
+    address: int
+    """As linked."""
+    text: str
+    """Mnemonic and operands, single blanks between them."""
+    function: str
+    line: int | None
+    """Of the candidate's source."""
+
+
+@dataclass(frozen=True)
+class _Segment:
+    offset: int
+    address: int
+    size: int
+
+
+class Listing:
+    """Finds instructions by their place in the file."""
+
+    def __init__(self, text: str, source_name: str) -> None:
+        """Read what :data:`COMMAND` printed.
+
+        Args:
+            text: its output, or the beginning of it.
+            source_name: the bare name of the file whose lines count.
+        """
+        lines = text.splitlines()
+        self._segments = _segments(lines)
+        self._instructions = sorted(_instructions(lines, source_name), key=lambda i: i.address)
+        self._addresses = [i.address for i in self._instructions]
+
+    def at(self, offset: int) -> Instruction | None:
+        """The instruction at an offset in the file; ``None`` where none begins."""
+        for segment in self._segments:
+            if segment.offset <= offset < segment.offset + segment.size:
+                address = offset - segment.offset + segment.address
+                index = bisect.bisect_left(self._addresses, address)
+                found = index < len(self._addresses) and self._addresses[index] == address
+                return self._instructions[index] if found else None
+        return None
+
+
+def _segments(lines: Iterable[str]) -> list[_Segment]:
+    found = []
+    at: tuple[int, int] | None = None
+    for line in lines:
+        if segment := _SEGMENT.match(line):
+            at = int(segment[1], 16), int(segment[2], 16)
+        elif at is not None and (sizes := _SIZES.match(line)):
+            found.append(_Segment(*at, int(sizes[1], 16)))
+            at = None
+    return found
+
+
+def _instructions(lines: Iterable[str], source_name: str) -> list[Instruction]:
+    """Every instruction; of the places that inlined code has, the innermost in the source counts."""
+    found: list[Instruction] = []
+    function = ""
+    own: int | None = None
+    caller: int | None = None
+    chained = False
+    for line in lines:
+        if header := _FUNCTION.match(line):
+            function, own, caller = header[1], None, None
+        elif instruction := _INSTRUCTION.match(line):
+            text = " ".join(_COMMENT.sub("", instruction[2]).split())
+            found.append(Instruction(int(instruction[1], 16), text, function, own or caller))
+            chained = False
+        elif inlined := _INLINED.match(line):
+            # A chain after an instruction is about the same place as before, which is not printed again.
+            caller = (caller if chained else None) or _own(inlined[1], inlined[2], source_name)
+            chained = True
+        elif place := _LINE.match(line):
+            own, caller, chained = _own(place[1], place[2], source_name), None, True
+    return found
+
+
+def _own(path: str, number: str, source_name: str) -> int | None:
+    return int(number) if path.rpartition("/")[2] == source_name and 0 < len(number) < 8 and int(number) else None

@@ -1,0 +1,234 @@
+"""Profiling one program on one workload, from outside and apart from every verdict.
+
+A process of its own, after whatever the program was judged by: a few rounds for the rates, then calls that are stopped
+at random moments. What the program does meanwhile can only spoil its own profile.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from statistics import median
+
+import numpy as np
+
+from evaluators.arena import Arena
+from evaluators.bottleneck import Facts, find_bottleneck
+from evaluators.build import BuiltProgram
+from evaluators.builders.cpp import LISTING, SOURCE
+from evaluators.calibration import Bench, WorkloadCalibration
+from evaluators.cascade import Case, candidate_side, warm_up
+from evaluators.hot_spots import Sampled, hot_spots, place_samples
+from evaluators.instructions import Kind
+from evaluators.listing import Listing
+from evaluators.plan import RoundPlan
+from evaluators.profile import MOST_COUNTERS, MOST_TEXT, Ceiling, Counter, Profile
+from evaluators.report import printable
+from evaluators.rounds import Side, draw_slots, lone_round, one_round
+from evaluators.sampling import Account, Sampler, Samples, Unreadable
+from evaluators.task import Task, Workload
+
+ROUNDS = 3
+SAMPLES = 600
+SAMPLING_S = 1.5
+"""Sampling ends after so long, however few samples there are."""
+FITTING_SHARE = 0.5
+"""A slot that takes at most so much of the last-level cache stays there between two calls on it."""
+_UNITS = {
+    "text_kib": "KiB",
+    "shared_kib": "KiB",
+    "registers": "registers/thread",
+    "local_bytes": "bytes/thread",
+}
+_MIX = {
+    "vector": (Kind.VECTOR,),
+    "scalar_float": (Kind.SCALAR_FLOAT,),
+    "fma": (Kind.FMA,),
+    "division": (Kind.DIVISION,),
+    "gather": (Kind.GATHER,),
+    "memory": (Kind.MEMORY,),
+    "branch": (Kind.BRANCH,),
+    "atomic": (Kind.ATOMIC,),
+}
+_LOUD_SHARE = 0.1
+"""A kind of instruction with at least this share of the samples is named."""
+
+
+@dataclass(frozen=True)
+class Rates:
+    """What the rounds say."""
+
+    cold: bool
+    call_us: float
+    warm_us: float | None
+    account: Account
+    """The kernel's account of the rounds."""
+    calls: int
+
+
+def workload_to_profile(task: Task) -> Workload:
+    """The search workload that counts most; of equals the one with the largest sizes."""
+    return max(task.search_workloads(), key=lambda w: (w.weight, np.prod([float(n) for n in w.axes.values()])))
+
+
+def no_profile(device_class: str, workload: str, why: str) -> Profile:
+    """The profile of a program of which nothing was measured."""
+    words = printable(" ".join(why.split()))
+    return Profile(tool="none", device_class=device_class, workload=workload, missing=words[:MOST_TEXT])
+
+
+def profile_case(
+    bench: Bench, arena: Arena, case: Case, calibration: WorkloadCalibration, device_class: str, *, samples: bool
+) -> Profile:
+    """Profile a program in the fresh process of ``case``. Everybody else's must be stopped.
+
+    Args:
+        bench: the task and what the device can do.
+        arena: where the process lives.
+        case: the process.
+        calibration: of the workload.
+        device_class: for the record.
+        samples: whether the program runs on processors that can be looked at.
+
+    Raises:
+        CandidateFailure: the program failed.
+        JudgeError: we did.
+    """
+    side = candidate_side(bench, case, calibration)
+    plan = calibration.plan.shortened(warm_up(side, calibration, arena))
+    rates = _rates(bench, arena, side, plan, calibration)
+    missing, sampled = "", None
+    if samples:
+        try:
+            sampled = _sampled(arena, side, plan, case.program)
+        except Unreadable as why:
+            missing = f"where its time goes: {why}"
+    ceilings = _ceilings(bench, plan.workload, rates)
+    bottleneck, reason = find_bottleneck(_facts(bench.task, rates, ceilings, side.empty_call_us, sampled))
+    return Profile(
+        tool="sampling" if sampled is not None else "rounds",
+        device_class=device_class,
+        workload=plan.workload.name,
+        call_us=rates.call_us,
+        bottleneck=bottleneck,
+        reason=reason,
+        ceilings=ceilings,
+        hot_spots=hot_spots(sampled, case.program.source) if sampled is not None else (),
+        samples=sampled.samples if sampled is not None else 0,
+        threads=sampled.busy_threads(bench.task.threads) if sampled is not None else (),
+        counters={**_compiled(case.program.measures), **_measured(rates, sampled)},
+        missing=missing
+        or ("" if sampled is None or sampled.samples else "where its time goes: no call was long enough"),
+    )
+
+
+def _rates(bench: Bench, arena: Arena, side: Side, plan: RoundPlan, calibration: WorkloadCalibration) -> Rates:
+    """Whole rounds on fresh content; then the same slot again and again, where it fits in the cache."""
+    pid = side.session.child.pid
+    before = Account.of(pid)
+    times = []
+    for _ in range(ROUNDS):
+        slots = draw_slots(plan, arena.rng)
+        arena.fill(side.session, calibration.content, slots)
+        times.append(one_round(side, plan, slots, arena.rng))
+    account = Account.of(pid).since(before)
+    slot_bytes = plan.layout.input_stride + plan.layout.output_stride
+    warm_us = None
+    if plan.cold and slot_bytes <= FITTING_SHARE * bench.cache_bytes and not plan.layout.sequences:
+        again = lone_round(
+            side.session, plan, [int(arena.rng.integers(plan.layout.slots))] * plan.calls, side.call_deadline_s
+        )
+        warm_us = max(again.call_us - side.empty_call_us, 0.0)
+    return Rates(plan.cold, median(times), warm_us, account, ROUNDS * plan.calls)
+
+
+def _sampled(arena: Arena, side: Side, plan: RoundPlan, program: BuiltProgram) -> Sampled:
+    session = side.session
+    sampler = Sampler(session.child, arena.rng, SAMPLES, time.monotonic() + SAMPLING_S)
+    session.resume()
+    try:
+        while not sampler.done:
+            for slot in draw_slots(plan, arena.rng):
+                session.watched_call(slot, side.call_deadline_s, sampler.watch)
+                if sampler.done:
+                    break
+        sampler.read_maps()
+    finally:
+        session.stop()
+    return _placed(sampler.samples, program)
+
+
+def _placed(samples: Samples, program: BuiltProgram) -> Sampled:
+    text = next((a.text for a in program.artifacts if a.name == LISTING), None)
+    artifact = program.artifact.name if program.artifact is not None else None
+    return place_samples(samples, artifact, Listing(text, SOURCE) if text is not None else None)
+
+
+def _ceilings(bench: Bench, workload: Workload, rates: Rates) -> tuple[Ceiling, ...]:
+    seconds = rates.call_us / 1e6
+    traffic, operations = bench.reference.traffic_bytes(workload), bench.reference.operations(workload)
+    device = bench.ceilings
+    found = []
+    if rates.cold:
+        found.append(
+            Ceiling(name="memory bandwidth", achieved=traffic / seconds, ceiling=device.bytes_per_s, unit="bytes/s")
+        )
+    if operations:
+        achieved = operations / seconds
+        found.append(
+            Ceiling(name="arithmetic", achieved=achieved, ceiling=device.operations_per_s, unit="operations/s")
+        )
+    return tuple(found)
+
+
+def _facts(task: Task, rates: Rates, ceilings: tuple[Ceiling, ...], empty_us: float, sampled: Sampled | None) -> Facts:
+    shares = {ceiling.name: ceiling.share for ceiling in ceilings}
+    seen = sampled if sampled is not None and sampled.samples else None
+    processor_s = rates.account.user_s + rates.account.system_s
+    busy = seen.busy_threads(task.threads)[: task.threads] if seen is not None else ()
+    return Facts(
+        call_us=rates.call_us,
+        empty_us=empty_us,
+        arithmetic=shares.get("arithmetic", 0.0),
+        bandwidth=shares.get("memory bandwidth"),
+        warm_us=rates.warm_us,
+        in_kernel=rates.account.system_s / processor_s if processor_s else 0.0,
+        in_interpreter=seen.interpreter_share if seen is not None else 0.0,
+        busy=sum(busy) / len(busy) if busy else None,
+        code=_code(seen) if seen is not None else "",
+    )
+
+
+def _code(sampled: Sampled) -> str:
+    """What the hot code is, in words."""
+    bits = sampled.widest_bits()
+    words = [f"{bits}-bit vectors in {sampled.share(Kind.VECTOR):.0%} of samples" if bits else "scalar code"]
+    for kind, name in ((Kind.DIVISION, "divisions"), (Kind.GATHER, "gathers"), (Kind.ATOMIC, "atomics")):
+        if sampled.share(kind) >= _LOUD_SHARE:
+            words.append(f"{name} in {sampled.share(kind):.0%}")
+    return ", ".join(words)
+
+
+def _compiled(measures: Mapping[str, float]) -> dict[str, Counter]:
+    some = sorted(measures.items())[: MOST_COUNTERS // 2]  # the report of a build is the program's own
+    return {
+        printable(name)[:MOST_TEXT]: Counter(value=value, unit=_UNITS.get(name, "1"), origin="compiled")
+        for name, value in some
+    }
+
+
+def _measured(rates: Rates, sampled: Sampled | None) -> dict[str, Counter]:
+    found = {"page_faults_per_call": (rates.account.page_faults / rates.calls, "1/call")}
+    if rates.warm_us is not None:
+        found["warm_call_us"] = rates.warm_us, "us"
+    if sampled is not None and sampled.samples:
+        found["samples.waiting_for_threads"] = sampled.waiting / max(sampled.waiting + sampled.worked, 1), "1"
+        found["samples.own_code"] = sampled.own_share, "1"
+        found["samples.system_calls"] = sampled.kernel_share, "1"
+        if sampled.widest_bits():
+            found["vector_bits"] = float(sampled.widest_bits()), "bits"
+        found |= {
+            f"samples.{name}": (sampled.share(*kinds), "1") for name, kinds in _MIX.items() if sampled.share(*kinds)
+        }
+    return {name: Counter(value=value, unit=unit) for name, (value, unit) in found.items()}

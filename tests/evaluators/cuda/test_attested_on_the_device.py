@@ -1,0 +1,78 @@
+"""On a real GPU: what a profiler and the device's counters say of a round; errors of programs and of devices."""
+
+from pathlib import Path
+
+import pytest
+
+from evaluators.evaluation import Status
+from evaluators.judge import open_judge
+from evaluators.task_loading import load_task
+from tests.evaluators.cuda.attested import BEYOND, CONVICTED, ODD
+from tests.evaluators.cuda.programs import EXPLOITS, HONEST
+
+pytestmark = [pytest.mark.gpu, pytest.mark.timeout(300)]
+TASKS = Path(__file__).parents[3] / "tasks"
+WORDS = {
+    "an illegal address": "Xid 31",
+    "an assertion on the device": "assert",
+    "an endless kernel": "longer than",
+}
+
+
+@pytest.fixture(scope="module")
+def judge():
+    pytest.importorskip("torch")
+    pytest.importorskip("triton")
+    with open_judge(load_task(TASKS / "softmax"), sandbox="full", lanes=1) as (opened, environment):
+        if environment.device_class == "no-gpu":
+            pytest.skip("no GPU on this machine")
+        opened.calibrate()
+        yield opened
+
+
+@pytest.mark.parametrize("name", CONVICTED)
+def test_a_round_that_is_not_what_it_seems_is_convicted(judge, name):
+    language, source, verdicts = CONVICTED[name]
+    evaluation = judge.confirm(source, language)
+    assert evaluation.status in verdicts, (evaluation.message, evaluation.detail)
+
+
+@pytest.mark.parametrize("name", [*HONEST, *ODD])
+def test_an_honest_program_is_attested(judge, name):
+    language, source = {**HONEST, **ODD}[name]
+    evaluation = judge.confirm(source, language)
+    assert evaluation.status is Status.PASSED, (evaluation.message, evaluation.detail)
+    attested = evaluation.attestation
+    assert attested is not None
+    assert len(attested.workloads) == 3, attested.missing
+    for workload in attested.workloads:
+        assert workload.launches >= 1
+        if attested.watched:
+            launches = workload.calls * workload.launches
+            most = workload.calls * (workload.launches + workload.copies + workload.fills)
+            assert launches <= workload.dispatches <= most
+
+
+def test_a_read_beyond_the_input_is_found_on_small_shapes(judge):
+    evaluation = judge.confirm(BEYOND, "cuda")
+    if evaluation.attestation is not None and "compute-sanitizer" in evaluation.attestation.missing:
+        pytest.skip(evaluation.attestation.missing)
+    assert evaluation.status is Status.RUNTIME_ERROR
+    assert "stray" in evaluation.message
+
+
+@pytest.mark.parametrize("name", WORDS)
+def test_a_programs_error_is_its_own_and_the_device_is_well_afterwards(judge, name):
+    language, source, verdicts = EXPLOITS[name]
+    evaluation = judge.evaluate(source, language)
+    assert evaluation.status in verdicts, (evaluation.message, evaluation.detail)
+    assert WORDS[name] in evaluation.message + evaluation.detail
+    language, source = HONEST["cuda, one kernel"]
+    assert judge.evaluate(source, language).status is Status.PASSED
+
+
+def test_a_profile_holds_the_devices_counters(judge):
+    profile = judge.profile((TASKS / "softmax" / "seed.py").read_text(), "triton")
+    assert profile.tool in {"cupti", "ncu"}, profile.missing
+    assert profile.hot_spots
+    assert profile.counters["registers"].value > 0

@@ -1,0 +1,194 @@
+"""NVIDIA's tools over a program: their reports are read, and what fails in them is said in one line."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from evaluators.build import BuiltProgram
+from evaluators.cuda import ncu, sanitizer
+from evaluators.cuda.inspection import REPORT, Report, Tools, ToolUnavailable, find_tool
+from evaluators.cuda.profiling import with_attested, with_ncu, without
+from evaluators.cuda.sanitizing import planted_task, small_shapes
+from evaluators.errors import SandboxError
+from evaluators.evaluation import KernelUse, WorkloadAttestation
+from evaluators.profile import Bottleneck, Profile
+from evaluators.task_loading import load_task
+from evaluators.zygote.client import Zygote
+
+TASKS = Path(__file__).parents[2] / "tasks"
+MEMCHECK = """\
+========= COMPUTE-SANITIZER
+========= Invalid __global__ write of size 4 bytes
+=========     at beyond(float *, int)+0x50 in program.cu:12
+=========     by thread (0,0,0) in block (0,0,0)
+=========     Access to 0x7f2d4a001000 is out of bounds
+=========     and is 1 bytes after the nearest allocation at 0x7f2d4a000000 of size 4,096 bytes
+=========     Saved host backtrace up to driver entry point at kernel launch time
+=========         Host Frame: cudaLaunchKernel [0x6c318] in program
+=========
+========= Invalid __global__ write of size 4 bytes
+=========     at beyond(float *, int)+0x50 in program.cu:12
+=========     by thread (1,0,0) in block (0,0,0)
+=========     Access to 0x7f2d4a001004 is out of bounds
+=========
+========= Program hit cudaErrorLaunchFailure (error 719) due to "unspecified launch failure" on CUDA API call.
+=========
+========= ERROR SUMMARY: 3 errors
+"""
+RACECHECK = """\
+========= COMPUTE-SANITIZER
+========= Error: Race reported between Write access at races(float *)+0xb0 in program.cu:13
+=========     and Read access at races(float *)+0xc0 in program.cu:13 [64 hazards]
+=========
+========= RACECHECK SUMMARY: 1 hazard displayed (1 error, 0 warnings)
+"""
+NCU = """\
+==PROF== Connected to process 812 (/tmp/program)
+==PROF== Profiling "stream_copy" - 0: 0%....50%....100% - 3 passes
+==PROF== Disconnected from process 812
+"ID","Process ID","Process Name","Host Name","Kernel Name","Context","Stream","Block Size","Grid Size","Device","CC","Section Name","Metric Name","Metric Unit","Metric Value"
+"0","812","program","127.0.0.1","soft(const float *, float *)","1","7","(256, 1, 1)","(1056, 1, 1)","0","9.0","Command line profiler metrics","dram__throughput.avg.pct_of_peak_sustained_elapsed","%","88.14"
+"0","812","program","127.0.0.1","soft(const float *, float *)","1","7","(256, 1, 1)","(1056, 1, 1)","0","9.0","Command line profiler metrics","gpu__time_duration.sum","ns","130,112"
+"0","812","program","127.0.0.1","soft(const float *, float *)","1","7","(256, 1, 1)","(1056, 1, 1)","0","9.0","Command line profiler metrics","sm__throughput.avg.pct_of_peak_sustained_elapsed","%","21.5"
+"1","812","program","127.0.0.1","soft(const float *, float *)","1","7","(256, 1, 1)","(1056, 1, 1)","0","9.0","Command line profiler metrics","gpu__time_duration.sum","ns","130,114"
+"2","812","program","127.0.0.1","tail(float *)","1","7","(32, 1, 1)","(1, 1, 1)","0","9.0","Command line profiler metrics","gpu__time_duration.sum","ns","2,048"
+"2","812","program","127.0.0.1","tail(float *)","1","7","(32, 1, 1)","(1, 1, 1)","0","9.0","Command line profiler metrics","lts__t_sector_hit_rate.pct","%","n/a"
+"""  # noqa: E501
+
+
+def report(text: str, log: str = "", code: int | None = 0) -> Report:
+    return Report(text, log, code)
+
+
+def test_an_access_beyond_a_buffer_is_told_with_kernel_and_place():
+    found = sanitizer.parse(report(MEMCHECK))
+    assert found.errors == 3
+    assert found.findings[0].startswith("Invalid __global__ write of size 4 bytes at beyond(float *, int)+0x50")
+    assert "1 bytes after the nearest allocation" in found.findings[0]
+    assert "Host Frame" not in found.findings[0]
+
+
+def test_a_race_is_told_with_both_its_ends():
+    found = sanitizer.parse(report(RACECHECK))
+    assert found.errors == 1
+    assert found.findings == (
+        "Race reported between Write access at races(float *)+0xb0 in program.cu:13 "
+        "and Read access at races(float *)+0xc0 in program.cu:13 [64 hazards]",
+    )
+
+
+@pytest.mark.parametrize(
+    "summary", ["ERROR SUMMARY: 0 errors", "RACECHECK SUMMARY: 0 hazards displayed (0 errors, 0 warnings)"]
+)
+def test_a_clean_program_has_no_errors(summary):
+    assert sanitizer.parse(report(f"========= COMPUTE-SANITIZER\n========= {summary}\n")).errors == 0
+
+
+def test_a_sanitizer_that_did_not_end_says_why():
+    words = "Error: Target application terminated before first instrumented API call"
+    text = f"========= COMPUTE-SANITIZER\n========= {words}\n"
+    with pytest.raises(ToolUnavailable, match="terminated before"):
+        sanitizer.parse(report(text))
+    with pytest.raises(ToolUnavailable, match="cannot bind"):
+        sanitizer.parse(report("", "cannot bind\n"))
+    with pytest.raises(ToolUnavailable, match="wrote nothing"):
+        sanitizer.parse(report(""))
+
+
+def test_findings_are_few_and_short():
+    many = "".join(
+        f"========= Invalid __global__ read of size 4 bytes\n=========     at {'k' * 500}{i}()\n=========\n"
+        for i in range(50)
+    )
+    found = sanitizer.parse(report(f"{many}========= ERROR SUMMARY: 50 errors\n"))
+    assert len(found.findings) <= sanitizer.MOST_FINDINGS
+    assert all(len(row) <= 240 for row in found.findings)
+
+
+def test_counters_are_the_median_of_a_kernels_launches_the_longest_first():
+    kernels = ncu.parse(report(NCU))
+    assert [k.name for k in kernels] == ["soft(const float *, float *)", "tail(float *)"]
+    assert kernels[0].value(ncu.DURATION) == 130_113
+    assert kernels[0].launches == 2
+    assert kernels[1].value("lts__t_sector_hit_rate.pct") is None
+
+
+def test_ncu_without_counters_says_why():
+    with pytest.raises(ToolUnavailable, match="ERR_NVGPUCTRPERM"):
+        ncu.parse(report("==PROF== Connected\n==ERROR== ERR_NVGPUCTRPERM - no permission to access counters\n"))
+
+
+PROFILE = Profile(tool="rounds", device_class="sm_90:NVIDIA H200", workload="w", call_us=131.0)
+
+
+def test_a_profile_with_ncus_counters_says_what_limits_the_kernel():
+    found = with_ncu(PROFILE, ncu.parse(report(NCU)))
+    assert (found.tool, found.bottleneck) == ("ncu", Bottleneck.BANDWIDTH)
+    assert "88 %" in found.reason
+    assert found.counters[ncu.DURATION].unit == "ns"
+
+
+@pytest.mark.parametrize(
+    ("dram", "sm", "tensor", "warps", "ns", "bottleneck"),
+    [
+        (20, 85, 80, 20, 3e5, Bottleneck.COMPUTE),
+        (20, 40, 75, 12, 3e5, Bottleneck.COMPUTE),
+        (5, 4, 0, 30, 1800, Bottleneck.LAUNCH),
+        (30, 20, 0, 11, 9e4, Bottleneck.OCCUPANCY),
+        (30, 20, 0, 70, 9e4, Bottleneck.LATENCY),
+    ],
+)
+def test_what_limits_a_kernel_follows_from_its_counters(dram, sm, tensor, warps, ns, bottleneck):
+    values = {ncu.DRAM: dram, ncu.SM: sm, ncu.TENSOR: tensor, ncu.OCCUPANCY: warps, ncu.DURATION: ns}
+    kernel = ncu.KernelCounters("k", 1, {name: (float(value), "%") for name, value in values.items()})
+    assert with_ncu(PROFILE, [kernel]).bottleneck is bottleneck
+
+
+def test_a_profile_holds_each_kernels_share_and_the_traffic_that_was_measured():
+    uses = tuple(
+        KernelUse(name=n, launches=1, us=us, blocks=8, threads=256, registers=40, shared_bytes=0, local_bytes=16)
+        for n, us in (("soft", 90.0), ("tail", 10.0))
+    )
+    attested = WorkloadAttestation(
+        workload="w", calls=64, launches=2, kernel_us=100, overlap=0, kernels=uses, read_bytes=2e8, written_bytes=2e8
+    )
+    found = with_attested(PROFILE, attested, bandwidth=4.2e12)
+    assert [(s.function, round(s.share, 3)) for s in found.hot_spots] == [("soft", 0.9), ("tail", 0.1)]
+    assert found.ceilings[0].share == pytest.approx(4e8 / 131e-6 / 4.2e12)
+    assert found.counters["local_bytes"].value == 16
+    assert "ncu: no\nluck".replace("\n", " ") in without(found, "ncu", "no\nluck").missing
+
+
+def test_a_tool_that_is_not_installed_is_named():
+    with pytest.raises(ToolUnavailable, match="no compute-sanitizer-of-another-planet found"):
+        find_tool("compute-sanitizer-of-another-planet")
+
+
+def test_the_smallest_shapes_are_looked_at():
+    shapes = small_shapes(load_task(TASKS / "softmax"))
+    assert 1 <= len(shapes) <= 2
+    assert min(load_task(TASKS / "softmax").search_workloads(), key=lambda w: w.axes["M"] * w.axes["N"]) in shapes
+
+
+def test_a_tool_starts_the_program_in_the_box_and_its_report_is_read_from_there(tmp_path_factory):
+    scratch = tmp_path_factory.mktemp("scratch")
+    preload = ("numpy", "evaluators.cuda.become")
+    try:
+        zygote = Zygote(minimum="full", scratch=scratch, preload=preload, devices=(Path("/dev/zero"),))
+    except SandboxError as error:
+        pytest.skip(str(error))
+    task = planted_task(load_task(TASKS / "softmax"))
+    artifact = scratch / "planted.so"
+    artifact.write_bytes(b"no object at all")
+    program = BuiltProgram("", "cuda", "0" * 64, artifact)
+    script = f"cp order.json {REPORT}; ls; exec cat /etc/passwd"
+    with zygote:
+        found = Tools(zygote, scratch).run(
+            ("sh", "-c", script, "sh"), program, task, task.workloads[0], {"x": np.ones(64, np.float32)}
+        )
+    assert '"entry": "planted"' in found.text
+    assert '"nbytes": 256' in found.text
+    assert {"candidate.so", "drive.py", "x.bin"} <= set(found.log.split())
+    assert "root:" not in found.log
+    assert found.code != 0
