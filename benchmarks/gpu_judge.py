@@ -8,12 +8,15 @@ Needs an NVIDIA GPU, torch and Triton; ncu where there is one. Nothing about the
 from __future__ import annotations
 
 import argparse
+import cProfile
 import csv
 import importlib.util
 import io
+import itertools
 import json
-import re
+import pstats
 import shutil
+import statistics
 import subprocess
 import sys
 import time
@@ -22,6 +25,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from evaluators.confidence import ratio_interval
 from evaluators.evaluation import Evaluation, Interval, Timed
 from evaluators.judge import open_judge
 from evaluators.kernel import KernelJudge
@@ -29,9 +33,9 @@ from evaluators.shapes import axis_names
 from evaluators.task import Language, Task
 from evaluators.task_loading import find_task, load_task
 
-TUNED = re.compile(r"^(NUM_WARPS = )\d+(.*# tune: )(.*)$", re.MULTILINE)
-NCU_DEADLINE_S = 60
-LAUNCHES = 12
+OUTSIDE_DEADLINE_S = 60
+LAUNCHES, REPLAYS = 12, 15
+EQUAL_ROUNDS = 40
 PROGRAMS: tuple[tuple[str, str, Language], ...] = (
     ("triton seed, first of all", "seed.py", "triton"),
     ("triton seed", "seed.py", "triton"),
@@ -47,10 +51,15 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("--commit", default="")
     parser.add_argument("--launch", action="store_true", help="only launch the seed, for ncu to look at")
+    parser.add_argument("--spacing", help="only replay the seed in graphs of so many calls (JSON, by workload)")
+    parser.add_argument("--profile", action="store_true", help="also say where the judge's own time goes")
     arguments = parser.parse_args()
     task = load_task(find_task(arguments.task))
     if arguments.launch:
         launch(task)
+        return
+    if arguments.spacing:
+        print(json.dumps(spacing(task, json.loads(arguments.spacing))))
         return
     record: dict[str, Any] = {"task": task.name, "date": datetime.now(UTC).isoformat(), "commit": arguments.commit}
     started = time.monotonic()
@@ -62,43 +71,73 @@ def main() -> None:
         record["ready_s"] = time.monotonic() - started
         record["baselines_us"] = {n: dict(c.baseline_us) for n, c in judge.calibrations.items()}
         record["floor_us"] = {n: c.floor_us for n, c in judge.calibrations.items()}
+        record["empty_us"] = {n: dict(c.empty_us) for n, c in judge.calibrations.items()}
         record["calls_a_round"] = {n: c.plan.calls for n, c in judge.calibrations.items()}
         save(arguments.out, record)
         programs(judge, task, record, arguments.out)
+        record["equal_programs"] = equal_programs(judge, task)
         save(arguments.out, record)
-    record["outside"] = outside(task, arguments.out)
+        if arguments.profile:
+            profile(judge, task, arguments.out.with_suffix(".profile.txt"))
+    record["outside"] = outside(task, arguments.out, record["calls_a_round"])
     save(arguments.out, record)
     show(record)
 
 
 def programs(judge: KernelJudge, task: Task, record: dict[str, Any], out: Path) -> None:
-    """Judge both seeds, programs that fail early, the seed against itself, and its tuned relatives; save each."""
+    """Judge both seeds and programs that fail early, a duel, a confirmation; save each."""
     seed, other = (task.folder / "seed.py").read_text(), (task.folder / "seed.cu").read_text()
     made = record["programs"] = {}
     for name, source, language in PROGRAMS:
         text = {"seed.py": seed, "seed.cu": other, "empty": empty(task)}.get(source, source)
         made[name] = facts(judge.evaluate(text, language))
         save(out, record)
+    made["triton seed, confirmed"] = facts(judge.confirm(seed, "triton"))
     duel = judge.duel((seed, "triton"), (seed, "triton"))
     record["duel_with_itself"] = {
         "outcome": duel.outcome,
         "ratio": interval(duel.ratio),
         "rounds": duel.rounds,
         "device_s": duel.cost.device_s,
+        "timed_s": duel.cost.timed_s,
     }
-    started, tuned = time.monotonic(), record.setdefault("tuned", {})
-    line = TUNED.search(seed)
-    for warps in line[3].split(",") if line else ():
-        evaluation = judge.evaluate(TUNED.sub(rf"\g<1>{warps.strip()}\g<2>\g<3>", seed), "triton")
-        tuned[f"NUM_WARPS = {warps.strip()}"] = facts(evaluation)
-        took = time.monotonic() - started
-        record["throughput"] = {
-            "candidates": len(tuned),
-            "wall_s": took,
-            "candidates_an_hour": 3600 * len(tuned) / took,
-            "device_s_share": sum(t["device_s"] for t in tuned.values()) / took,
+    save(out, record)
+
+
+def equal_programs(judge: KernelJudge, task: Task) -> dict[str, Any]:
+    """Rounds of the seed beside itself: how far single ratios stray, how wide intervals are after how long."""
+    seed: tuple[str, Language] = ((task.folder / "seed.py").read_text(), "triton")
+    started = time.monotonic()
+    times = judge.series(seed, seed, EQUAL_ROUNDS)
+    took = time.monotonic() - started
+    found: dict[str, Any] = {"rounds": EQUAL_ROUNDS, "wall_s": took, "timed_s": sum(t.timed_s for t in times.values())}
+    for name, series in times.items():
+        ratios = series.log_ratios()
+        found[name] = {
+            "log_ratios": ratios,
+            "spread": statistics.pstdev(ratios),
+            "quartiles": statistics.quantiles(ratios, n=4),
+            "half_width_99": half_width(ratios, 0.01),
+            "half_width_95": half_width(ratios, 0.05),
         }
-        save(out, record)
+    return found
+
+
+def half_width(log_ratios: list[float], alpha: float) -> float | None:
+    found = ratio_interval(log_ratios, alpha)
+    return None if found is None else (found.high - found.low) / 2
+
+
+def profile(judge: KernelJudge, task: Task, out: Path) -> None:
+    """Where the judge's own time goes while it judges the seed once more."""
+    seed = (task.folder / "seed.py").read_text()
+    profiler = cProfile.Profile()
+    profiler.runcall(judge.evaluate, seed, "triton")
+    text = io.StringIO()
+    statistic = pstats.Stats(profiler, stream=text)
+    statistic.sort_stats("cumulative").print_stats(60)
+    statistic.sort_stats("tottime").print_stats(30)
+    out.write_text(text.getvalue())
 
 
 def empty(task: Task) -> str:
@@ -115,6 +154,7 @@ def facts(evaluation: Evaluation) -> dict[str, Any]:
         "rounds": timing.rounds if isinstance(timing, Timed) else 0,
         "build_s": evaluation.cost.build_s,
         "device_s": evaluation.cost.device_s,
+        "timed_s": evaluation.cost.timed_s,
         "stages_s": evaluation.cost.stages_s,
         "measures": evaluation.measures,
     }
@@ -128,17 +168,18 @@ def launch(task: Task) -> None:
     """Launch the Triton seed on every search workload, each time on other memory."""
     import torch  # noqa: PLC0415
 
-    entry = load_seed(task)
+    entry = load_entry(task, task.folder / "seed.py")
     for workload in task.search_workloads():
         for _ in range(LAUNCHES):
             entry(*arrays(task, workload.axes), *scalars(task, workload.axes))
         torch.cuda.synchronize()
 
 
-def load_seed(task: Task) -> Any:
-    spec = importlib.util.spec_from_file_location("seed", task.folder / "seed.py")
+def load_entry(task: Task, file: Path) -> Any:
+    """The entry of a Triton program."""
+    spec = importlib.util.spec_from_file_location("program", file)
     if spec is None or spec.loader is None:
-        raise SystemExit(f"{task.folder}/seed.py is no Python file")
+        raise SystemExit(f"{file} is no Python file")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return getattr(module, task.entry)
@@ -158,14 +199,54 @@ def arrays(task: Task, axes: Mapping[str, int]) -> list[Any]:
     ]
 
 
-def outside(task: Task, out: Path) -> dict[str, Any]:
-    """What do_bench and ncu say of the seed, each in a process of its own."""
+def spacing(task: Task, calls: Mapping[str, int]) -> dict[str, Any]:
+    """Microseconds from one kernel's start to the next one's in a graph of so many calls, each on other memory."""
+    import torch  # noqa: PLC0415
+    from torch.profiler import ProfilerActivity  # noqa: PLC0415
+
+    entry, found = load_entry(task, task.folder / "seed.py"), {}
+    for workload in task.search_workloads():
+        slots = [arrays(task, workload.axes) for _ in range(calls[workload.name])]
+        entry(*slots[0], *scalars(task, workload.axes))
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            for slot in slots:
+                entry(*slot, *scalars(task, workload.axes))
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        whole = []
+        for _ in range(REPLAYS):
+            start.record()
+            graph.replay()
+            end.record()
+            torch.cuda.synchronize()
+            whole.append(1e3 * start.elapsed_time(end) / len(slots))
+        with torch.profiler.profile(activities=[ProfilerActivity.CUDA]) as seen:
+            graph.replay()
+            torch.cuda.synchronize()
+        spans = sorted((e.time_range.start, e.time_range.end) for e in seen.events() if task.entry in e.name)
+        gaps = [b[0] - a[0] for a, b in itertools.pairwise(spans)]
+        found[workload.name] = {
+            "kernels": len(spans),
+            "spacing_us": statistics.median(gaps) if gaps else None,
+            "duration_us": statistics.median(b - a for a, b in spans) if spans else None,
+            "graph_over_calls_us": statistics.median(whole),
+        }
+        del slots, graph
+        torch.cuda.empty_cache()
+    return found
+
+
+def outside(task: Task, out: Path, calls: Mapping[str, int]) -> dict[str, Any]:
+    """What do_bench, a profiler and ncu say of the seed, each in a process of its own."""
     found: dict[str, Any] = {"do_bench_us": do_bench(task)}
+    command = [sys.executable, __file__, task.name, str(out), "--spacing", json.dumps(calls)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=OUTSIDE_DEADLINE_S)
+    found["graph"] = json.loads(done.stdout) if done.returncode == 0 else done.stderr[-500:]
     ncu = shutil.which("ncu")
     if ncu:
         metric = ["--metrics", "gpu__time_duration.sum", "--clock-control", "none", "--csv"]
         command = [ncu, *metric, "-k", f"regex:{task.entry}", sys.executable, __file__, task.name, str(out), "--launch"]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=NCU_DEADLINE_S)
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=OUTSIDE_DEADLINE_S)
         found["ncu_us"] = ncu_times(task, done.stdout)
         found["ncu_says"] = "" if found["ncu_us"] else (done.stdout + done.stderr)[-500:]
     return found
@@ -174,7 +255,7 @@ def outside(task: Task, out: Path) -> dict[str, Any]:
 def do_bench(task: Task) -> dict[str, float]:
     from triton.testing import do_bench as measure  # noqa: PLC0415
 
-    entry, times = load_seed(task), {}
+    entry, times = load_entry(task, task.folder / "seed.py"), {}
     for workload in task.search_workloads():
         inputs = arrays(task, workload.axes)
         call = lambda: entry(*inputs, *scalars(task, workload.axes))  # noqa: B023, E731
@@ -200,13 +281,15 @@ def save(out: Path, record: dict[str, Any]) -> None:
 def show(record: dict[str, Any]) -> None:
     print(f"{record['task']} on {record['environment']['device_class']}, ready in {record['ready_s']:.1f} s")
     print("floor", record["floor_us"], "\nbaselines", record["baselines_us"], "\noutside", record["outside"])
-    for name, one in {**record["programs"], **record["tuned"]}.items():
+    for name, one in record["programs"].items():
         us = {k: round(v[1], 3) for k, v in one["us"].items()}
         speed = one["speedup"] and [round(v, 4) for v in one["speedup"]]
-        costs = f"build {one['build_s']:.2f} s, device {one['device_s']:.2f} s"
+        costs = f"build {one['build_s']:.2f} s, device {one['device_s']:.2f} s, timed {one['timed_s']:.2f} s"
         print(f"{name}: {one['status']} {speed} {us} rounds {one['rounds']}, {costs} {one['message']}")
         print("   ", {k: round(v, 2) for k, v in one["stages_s"].items()})
-    print("with itself", record["duel_with_itself"], "\nthroughput", record["throughput"])
+    print("with itself", record["duel_with_itself"])
+    for name, one in record["equal_programs"].items():
+        print("equal", name, {k: v for k, v in one.items() if k != "log_ratios"} if isinstance(one, dict) else one)
 
 
 if __name__ == "__main__":

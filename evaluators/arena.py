@@ -17,11 +17,13 @@ from evaluators.dtypes import Array
 from evaluators.exchange import Exchange
 from evaluators.launch import open_session
 from evaluators.layout import Layout
-from evaluators.plan import RoundPlan, round_plan
+from evaluators.plan import RoundPlan, layout_of, round_plan
 from evaluators.reference import Reference
 from evaluators.session import Session
 from evaluators.task import Task, Workload
 from evaluators.zygote.client import Zygote
+
+PROBE_CALLS = 2
 
 
 class Arena:
@@ -102,6 +104,11 @@ class Arena:
     def plan(self, workload: Workload, cache_bytes: int, call_s: float | None) -> RoundPlan:
         """How a workload is timed here."""
         return round_plan(self.task, workload, cache_bytes, call_s)
+
+    def probe_plan(self, workload: Workload, cache_bytes: int) -> RoundPlan:
+        """Short rounds that tell how long a call takes, before the real ones can be planned."""
+        del cache_bytes
+        return RoundPlan(workload, layout_of(self.task, workload, PROBE_CALLS), PROBE_CALLS, cold=False)
 
     def content(self, reference: Reference, workload: Workload) -> ContentPool:
         """What fills a workload's rounds."""

@@ -82,8 +82,9 @@ class OutputGuard:
             self._rows[:, start:stop] = self._pattern[start:stop]
         self.poison()
 
-    def poison(self) -> None:
-        """Write poison into every output of every slot."""
+    def poison(self, called: Sequence[int] | None = None) -> None:
+        """Write poison into every output of every slot, whichever will be ``called``."""
+        del called
         for place in self._outputs:
             self._words(place)[...] = self._poison[place.name]
 

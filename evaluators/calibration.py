@@ -16,15 +16,17 @@ from evaluators.content import ContentPool
 from evaluators.empty import empty_call_us
 from evaluators.errors import TaskError
 from evaluators.failure import CandidateFailure
-from evaluators.plan import RoundPlan, layout_of
+from evaluators.plan import RoundPlan
 from evaluators.reference import Reference
 from evaluators.rounds import Side, draw_slots, one_round
+from evaluators.surprise import Surprises
 from evaluators.task import Baseline, Language, Task, Workload
 from evaluators.tolerance import ToleranceLock
 
-PROBE_CALLS = 2
 PROBE_ROUNDS = 2
 CALIBRATION_ROUNDS = 5
+LONGER_ROUND = 1.25
+"""Rounds that would be so many times as long by what the baselines truly take are planned anew."""
 HOPELESS_FACTOR = 3.0
 """A baseline this many times slower than the fastest is not measured more closely: it cannot be the strongest."""
 BASELINE_CALL_DEADLINE_S = 30.0
@@ -42,6 +44,7 @@ class Bench:
     ceilings: Ceilings
     checks: CheckSet
     """What every candidate is checked on."""
+    surprises: Surprises
     baselines: dict[str, BuiltProgram] = field(default_factory=dict)
 
 
@@ -99,20 +102,27 @@ def calibrate(
     content = arena.content(bench.reference, workload)
     probed = _probe_all(bench, arena, workload, content)
     fastest = min(probed.values(), default=None)
+    contenders = frozenset(n for n, us in probed.items() if fastest is not None and us <= HOPELESS_FACTOR * fastest)
     plan = arena.plan(workload, bench.cache_bytes, None if fastest is None else fastest / 1e6)
-    empty_us = {
-        language: empty_call_us(arena, plan, bench.builds, language)
-        for language in {*languages, *(p.language for p in bench.baselines.values())}
-    }
-    contenders = {n for n, us in probed.items() if fastest is not None and us <= HOPELESS_FACTOR * fastest}
+    empty_us = _empty_calls(bench, arena, plan, languages)
     times = dict(probed)
-    for name in () if rough else contenders:
-        times[name] = _measure(bench, arena, plan, content, name, empty_us)
+    if contenders and not rough:
+        times |= {name: _measure(bench, arena, plan, content, name, empty_us) for name in contenders}
+        longer = arena.plan(workload, bench.cache_bytes, min(times.values()) / 1e6)
+        if longer.calls > LONGER_ROUND * plan.calls:  # what was probed held more than the calls
+            plan = longer
+            empty_us = _empty_calls(bench, arena, plan, languages)
+            times |= {name: _measure(bench, arena, plan, content, name, empty_us) for name in contenders}
     floor = bench.ceilings.floor_us(
         bench.reference.traffic_bytes(workload), bench.reference.operations(workload), cold=plan.cold
     )
     strongest = min(times, key=lambda name: times[name]) if times else None
-    return WorkloadCalibration(plan, content, times, strongest, frozenset(contenders), empty_us, floor)
+    return WorkloadCalibration(plan, content, times, strongest, contenders, empty_us, floor)
+
+
+def _empty_calls(bench: Bench, arena: Arena, plan: RoundPlan, languages: Iterable[Language]) -> dict[Language, float]:
+    wanted = {*languages, *(p.language for p in bench.baselines.values())}
+    return {language: empty_call_us(arena, plan, bench.builds, language) for language in wanted}
 
 
 def baseline_side(bench: Bench, arena: Arena, calibration: WorkloadCalibration, name: str) -> Side:
@@ -132,12 +142,11 @@ def _probe_all(bench: Bench, arena: Arena, workload: Workload, content: ContentP
 
 
 def _probe(bench: Bench, arena: Arena, workload: Workload, content: ContentPool, name: str, fastest_us: float) -> float:
-    layout = layout_of(bench.task, workload, PROBE_CALLS)
-    plan = RoundPlan(workload, layout, PROBE_CALLS, cold=False)
+    plan = arena.probe_plan(workload, bench.cache_bytes)
     checker = Checker(bench.reference, bench.lock, arena.rng)
     try:
         session = arena.kept(name, bench.baselines[name])
-        session.prepare(layout, bench.task.limits.prepare_s)
+        session.prepare(plan.layout, bench.task.limits.prepare_s)
         side = Side(session, 0.0, BASELINE_CALL_DEADLINE_S, checker)
         times = []
         for index in range(PROBE_ROUNDS):

@@ -101,7 +101,8 @@ def prepare(case: Case, layout: Layout, deadline_s: float) -> None:
     """PREPARE a workload and book what it cost."""
     started = time.monotonic()
     case.session.prepare(layout, deadline_s)
-    case.prepare_ms[layout.workload] = 1e3 * (time.monotonic() - started)
+    took_ms = 1e3 * (time.monotonic() - started)
+    case.prepare_ms[layout.workload] = max(took_ms, case.prepare_ms.get(layout.workload, 0.0))
 
 
 def warm_up(side: Side, calibration: WorkloadCalibration, arena: Arena) -> float:
@@ -136,12 +137,15 @@ def timed_rounds(
     theirs, their_s = _warm_baseline(bench, arena, calibration, opponent)
     ours = candidate_side(bench, case, calibration)
     plan = calibration.plan.shortened(max(warm_up(ours, calibration, arena), their_s))
+    timed_s = times.timed_s
     try:
         for index in range(count):
             paired_round(ours, theirs, plan, calibration.content, arena, times, whole=index < whole)
     except JudgeError:
         arena.discard(opponent)
         raise
+    finally:
+        case.trail.timed_s += times.timed_s - timed_s
 
 
 def _warm_baseline(bench: Bench, arena: Arena, calibration: WorkloadCalibration, name: str) -> tuple[Side, float]:
@@ -157,6 +161,6 @@ def _warm_baseline(bench: Bench, arena: Arena, calibration: WorkloadCalibration,
 
 def _calls(session: Session, slots: Sequence[int], deadline_s: float) -> dict[int, dict[str, object]]:
     """Call these slots; returns their outputs' digests."""
-    session.guard.poison()
+    session.guard.poison(slots)
     session.inspect(session.round(slots, deadline_s))
     return {slot: session.digests(slot) for slot in slots}

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +23,7 @@ WHOLE_ELEMENTS = 1 << 22
 ordinary family and by :data:`CHECKED_ROWS` secret rows in the others."""
 CHECKED_ROWS = 128
 MAKERS = 2
-"""Threads that generate inputs and ask the oracle; NumPy lets go of the interpreter for most of it."""
+"""Threads that generate inputs and ask the oracle, at least; NumPy lets go of the interpreter for most of it."""
 FRESH_FAMILIES = 2
 """How many families besides the ordinary one a confirmation draws for each workload. The program has passed all of them
 before, on the kept set; a confirmation is about inputs that nothing has been checked on."""
@@ -56,8 +55,10 @@ class CheckSet:
         *,
         keep: bool = True,
         whole_ordinary: bool = True,
+        makers: int = MAKERS,
     ) -> None:
         self._reference = reference
+        self._makers = makers
         self._keeps = keep
         self._whole_ordinary = whole_ordinary
         self._folder = folder
@@ -70,22 +71,44 @@ class CheckSet:
 
     def cases(self, workload: Workload, families: Sequence[str]) -> list[CheckCase]:
         """The inputs of some families, made side by side where they are not there yet."""
-        missing = [family for family in families if (workload.name, family) not in self._cases]
-        with ThreadPoolExecutor(MAKERS) as pool:
-            rngs = self._rng.spawn(len(missing))
-            made = dict(zip(missing, pool.map(partial(self._make, workload), missing, rngs), strict=True))
-        if self._keeps:
-            self._cases.update({(workload.name, family): case for family, case in made.items()})
-        return [made.get(family) or self._cases[workload.name, family] for family in families]
+        made = self._made([(workload, family) for family in families])
+        return [made.get((workload.name, f)) or self._cases[workload.name, f] for f in families]
 
     def make(self, workloads: Iterable[Workload]) -> None:
         """Make every family of these workloads now."""
-        for workload in workloads:
-            self.cases(workload, self._reference.families)
+        self._made([(workload, family) for workload in workloads for family in self._reference.families])
+
+    def _made(self, wanted: Sequence[tuple[Workload, str]]) -> dict[tuple[str, str], CheckCase]:
+        """Those of the wanted cases that were not there."""
+        missing = [(workload, family) for workload, family in wanted if (workload.name, family) not in self._cases]
+        with ThreadPoolExecutor(self._makers) as pool:
+            cases = (
+                list(pool.map(self._make, *zip(*missing, strict=True), self._rng.spawn(len(missing))))
+                if missing
+                else []
+            )
+        made = {(workload.name, family): case for (workload, family), case in zip(missing, cases, strict=True)}
+        if self._keeps:
+            self._cases.update(made)
+        return made
+
+    def another(self) -> CheckSet:
+        """Another set that is kept, with inputs of its own."""
+        folder = self._folder / "another"
+        folder.mkdir(exist_ok=True)
+        rng = self._rng.spawn(1)[0]
+        return CheckSet(self._reference, folder, rng, whole_ordinary=self._whole_ordinary, makers=self._makers)
 
     def fresh(self) -> CheckSet:
         """Another set for a confirmation: inputs of its own, of some families each, and gone when it is."""
-        return CheckSet(self._reference, self._folder, self._rng, keep=False, whole_ordinary=self._whole_ordinary)
+        return CheckSet(
+            self._reference,
+            self._folder,
+            self._rng,
+            keep=False,
+            whole_ordinary=self._whole_ordinary,
+            makers=self._makers,
+        )
 
     def families(self) -> list[str]:
         """The families to check a workload on: all of them, or the ordinary one and some others drawn at random."""

@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from evaluators.check_set import WHOLE_ELEMENTS, CheckCase
+from evaluators.check_set import CheckCase
 from evaluators.compare import compare_outputs
 from evaluators.dtypes import Array
 from evaluators.evaluation import ErrorMeasure, Status
 from evaluators.failure import CandidateFailure
 from evaluators.reference import Reference
 from evaluators.session import Session
-from evaluators.surprise import Surprise, draw_surprise
+from evaluators.surprise import Surprise, Surprises
 from evaluators.task import DType, Workload
 from evaluators.tolerance import ToleranceLock
 
@@ -32,7 +32,10 @@ class Checker:
         lock: ToleranceLock,
         rng: np.random.Generator,
         errors: dict[str, dict[str, ErrorMeasure]] | None = None,
+        surprises: Surprises | None = None,
     ) -> None:
+        self._surprises = surprises
+        self._seen: set[tuple[str, str]] = set()
         self._reference = reference
         self._lock = lock
         self._rng = rng
@@ -43,19 +46,18 @@ class Checker:
 
     def surprise(self, workload: Workload, slots: Sequence[int]) -> Surprise | None:
         """Something else for two of a round's calls, or ``None`` for most rounds."""
-        return draw_surprise(self._reference, workload, slots, self._rng)
+        if self._surprises is None:
+            return None
+        return self._surprises.draw(workload, slots, self._rng, self._seen)
 
-    def check_surprise(
-        self, session: Session, workload: Workload, surprise: Surprise, given: Mapping[str, Array]
-    ) -> None:
+    def check_surprise(self, session: Session, workload: Workload, surprise: Surprise) -> None:
         """Whether the calls that got it are right, and the same bit for bit where the task demands it."""
-        elements = sum(array.size for array in given.values())
         for slot in surprise.slots:
-            self.check(session, slot, workload, surprise.family, inputs=given, whole=elements <= WHOLE_ELEMENTS)
+            self.check_case(session, slot, workload, surprise.case)
         if self._reference.task.deterministic and len({tuple(session.digests(s).items()) for s in surprise.slots}) > 1:
             raise CandidateFailure(
                 Status.NONDETERMINISTIC,
-                f"{workload.name}, {surprise.family}: two calls with the same input differ in a timed round",
+                f"{workload.name}, {surprise.case.family}: two calls with the same input differ in a timed round",
             )
 
     def check(

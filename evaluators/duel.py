@@ -54,6 +54,7 @@ def run_duel(
             break
         if outcome is None and interval is not None and interval.estimate < 1 + DELTA:
             break  # it may be a little faster, but does not look it: the occupant stays, and others get the time
+    trail.timed_s = sum(series.timed_s for series in times.values())
     waited = crowded(times.values())
     if waited is not None:
         words = f"too noisy: both waited {100 * waited:.0f} % of the time for a core; others use this machine"

@@ -115,6 +115,8 @@ class Cost(Frozen):
     wall_s: NonNegativeFloat = 0.0
     stages_s: dict[str, NonNegativeFloat] = {}
     """Wall-clock seconds by stage of the cascade."""
+    timed_s: NonNegativeFloat = 0.0
+    """Of the device's seconds those between *go* and reply in timed rounds, the opponent's too."""
 
 
 class Artifact(Frozen):

@@ -13,13 +13,14 @@ import numpy as np
 
 from evaluators.build import Builds
 from evaluators.calibration import Bench, build_baselines
-from evaluators.check_set import CheckSet
+from evaluators.check_set import MAKERS, CheckSet
 from evaluators.client import SandboxMode
 from evaluators.compiling import CompilingJudge
-from evaluators.cuda.device import Gpu
+from evaluators.cuda.device import Gpu, GpuLock
 from evaluators.cuda.health import refuse_quarantined
+from evaluators.cuda.oracle import with_device_oracle
 from evaluators.cuda.platform import CudaPlatform
-from evaluators.device import Cpu, DeviceLock
+from evaluators.device import Cpu
 from evaluators.environment import describe_environment
 from evaluators.errors import JudgeError, TaskError, UsageError
 from evaluators.evaluation import Environment
@@ -27,6 +28,7 @@ from evaluators.kernel import KernelJudge
 from evaluators.priority import Priority
 from evaluators.reference import load_reference
 from evaluators.scratch import fresh_folder, scratch_folder
+from evaluators.surprise import Surprises
 from evaluators.task import Language, Task
 from evaluators.tolerance import load_lock
 from evaluators.zygote.client import Zygote
@@ -42,6 +44,10 @@ _TORCH = (
     "evaluators.programs.triton",
     "evaluators.programs.triton:warm",
 )
+MOST_MAKERS = 8
+"""Threads that make inputs: each of them holds several arrays of the largest workload."""
+CORES_FOR_ROUNDS, LEAST_CORES_APART = 4, 8
+"""Judge and runners launch and wait for the device; compilers leave them so many cores where there are enough."""
 _RUNNING = ("evaluators.cuda.runner", "evaluators.cuda.become", "evaluators.programs.cuda", *_BASE)
 _LIBRARIES = ("torch", "triton", "numpy", "nvidia-cuda-nvrtc")
 
@@ -79,13 +85,25 @@ def open_gpu_judge(
         devices = gpu.nodes() if gpu else ()
         zygote = stack.enter_context(Zygote(minimum=sandbox, scratch=scratch, preload=preload(task), devices=devices))
         environment = describe_gpu(describe_environment(task, cpu, zygote.layers.level, priority), gpu)
-        builds = Builds(zygote, scratch, frozenset(cpu.cores), gpu.arch if gpu else None)
+        builds = Builds(zygote, scratch, builder_cores(cpu), gpu.arch if gpu else None)
         if gpu is None:
             yield CompilingJudge(task, builds, environment), environment
             return
-        judge = _on_device(task, CudaPlatform(gpu, zygote, scratch), builds, environment, scratch)
+        judge = _on_device(
+            task,
+            CudaPlatform(gpu, zygote, scratch, builds_apart=builder_cores(cpu) != frozenset(cpu.cores)),
+            builds,
+            environment,
+            scratch,
+        )
         stack.callback(judge.close)
         yield judge, environment
+
+
+def builder_cores(cpu: Cpu) -> frozenset[int]:
+    """Where compilers run: beside the judge and its runners where there are cores enough, else where all run."""
+    apart = len(cpu.cores) >= LEAST_CORES_APART
+    return frozenset(cpu.cores[CORES_FOR_ROUNDS:] if apart else cpu.cores)
 
 
 def _refuse_changed_in_place(task: Task) -> None:
@@ -100,7 +118,7 @@ def _refuse_changed_in_place(task: Task) -> None:
 def find_gpu() -> Gpu | None:
     """The first visible GPU; ``None`` where there is no driver or no device."""
     try:
-        return Gpu(0)
+        return Gpu.open(0)
     except JudgeError:
         return None
 
@@ -117,14 +135,17 @@ def describe_gpu(environment: Environment, gpu: Gpu | None) -> Environment:
 def _on_device(
     task: Task, platform: CudaPlatform, builds: Builds, environment: Environment, scratch: Path
 ) -> KernelJudge:
-    reference, lock = load_reference(task), load_lock(task)
-    device = DeviceLock(platform.gpu.driver.uuid())
+    reference, lock = with_device_oracle(load_reference(task)), load_lock(task)
+    device = GpuLock(platform.gpu)
     with device.held():
         ceilings = platform.measure_ceilings(task)
         baselines = build_baselines(task, builds)
     rng = np.random.default_rng(secrets.randbits(128))
-    checks = CheckSet(reference, fresh_folder(scratch), rng, whole_ordinary=False)
-    bench = Bench(task, reference, lock, builds, platform.cache_bytes, ceilings, checks, baselines)
+    makers = max(min(platform.workers // 2, MOST_MAKERS), MAKERS)
+    checks = CheckSet(reference, fresh_folder(scratch), rng, whole_ordinary=False, makers=makers)
+    bench = Bench(
+        task, reference, lock, builds, platform.cache_bytes, ceilings, checks, Surprises(reference, checks), baselines
+    )
     return KernelJudge(bench, platform, device, environment)
 
 

@@ -34,6 +34,7 @@ from evaluators.platform import CpuPlatform
 from evaluators.priority import Priority, raise_priority
 from evaluators.reference import load_reference
 from evaluators.scratch import fresh_folder, scratch_folder
+from evaluators.surprise import Surprises
 from evaluators.task import Language, Task
 from evaluators.task_loading import load_task
 from evaluators.tolerance import load_lock
@@ -143,7 +144,9 @@ def _kernel_judge(
         ceilings = platform.measure_ceilings(task)
         baselines = build_baselines(task, builds)
     checks = CheckSet(reference, fresh_folder(scratch), np.random.default_rng(secrets.randbits(128)))
-    bench = Bench(task, reference, lock, builds, platform.cache_bytes, ceilings, checks, baselines)
+    bench = Bench(
+        task, reference, lock, builds, platform.cache_bytes, ceilings, checks, Surprises(reference, checks), baselines
+    )
     return KernelJudge(bench, platform, device, environment)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 
 from evaluators.arena import Arena
@@ -67,6 +67,8 @@ class KernelJudge:
         """Measure the baselines on the search workloads. Raises ``TaskError`` where one fails."""
         with self._device.held():
             self._bench.checks.make((*self._edge(), *self._task.search_workloads()))
+            if self._platform.makes_ahead:
+                self._bench.surprises.make(self._task.search_workloads())
             for workload in self._task.search_workloads():
                 self.calibrations[workload.name] = calibrate(self._bench, self._arena, workload, self._task.languages)
 
@@ -199,7 +201,7 @@ class KernelJudge:
         try:
             flags = lint(self._task, source, language, self._seed)
             trail.enter(Stage.BUILD)
-            with self._device.held(), trail.building():
+            with nullcontext() if self._platform.builds_apart else self._device.held(), trail.building():
                 return self._bench.builds.build(self._task, source, language, flags, listing=listing)
         except CandidateFailure as failure:
             failure.whose = whose
@@ -215,7 +217,8 @@ class KernelJudge:
             raise
         session.bounded = True
         try:
-            checker = Checker(self._bench.reference, self._bench.lock, arena.rng, trail.errors)
+            bench = self._bench
+            checker = Checker(bench.reference, bench.lock, arena.rng, trail.errors, bench.surprises)
             yield Case(program, session, checker, trail)
         except CandidateFailure as failure:
             if not failure.detail:

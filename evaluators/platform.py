@@ -27,6 +27,11 @@ class Platform(Protocol):
 
     cache_bytes: int
     """Its last-level cache."""
+    makes_ahead: bool
+    """Whether everything that rounds need is made before the first candidate. A device that waits for the host between
+    rounds lowers its clock, and the round that follows is slow; a processor does not wait, and starts sooner."""
+    builds_apart: bool
+    """Whether compilers have cores of their own, so that programs may be built while others are timed."""
     can_sample: bool
     """Whether programs run on processors, where they can be stopped and looked at."""
 
@@ -88,6 +93,8 @@ class CpuPlatform:
     builds: Builds
     cpus: frozenset[int]
     cache_bytes: int
+    makes_ahead: bool = False
+    builds_apart: bool = False
     can_sample: bool = True
 
     @property

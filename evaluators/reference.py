@@ -113,7 +113,7 @@ class Reference:
             self._check_names("scale", scales, set(self.outputs))
             return dict(scales)
         expected = self.oracle(inputs, rows) if oracle is None else oracle
-        return {name: _largest_of_rows(expected[name]) for name in self.outputs}
+        return {name: largest_of_rows(expected[name]) for name in self.outputs}
 
     def honest_variants(self, inputs: Mapping[str, Array], rows: Array | None = None) -> dict[str, Arrays]:
         """Outputs of honest ways to compute it in the allowed precisions, in storage dtypes."""
@@ -187,7 +187,7 @@ def load_reference(task: Task) -> Reference:
         TaskError: it is missing, does not import, or lacks a function.
     """
     path = task.folder / REFERENCE_FILE
-    module = _import_file(path)
+    module = import_file(path)
     for name in _REQUIRED:
         if not callable(getattr(module, name, None)):
             raise TaskError(f"{path}: function {name!r} is missing")
@@ -241,7 +241,7 @@ def _check_once(reference: Reference, workload: Workload, family: str, number: i
         # Both in float64 but perhaps in another order of additions: far below what any output dtype can show.
         for what, value, wanted in (("oracle", part, whole), ("scale", part_scale, scale)):
             tolerance = 0 if DTYPES[dtype].exact else 2.0**-40
-            slack = tolerance * _largest_of_rows(wanted[name])[rows] + tolerance * _largest_of_rows(scale[name])[rows]
+            slack = tolerance * largest_of_rows(wanted[name])[rows] + tolerance * largest_of_rows(scale[name])[rows]
             if not _close(value[name], wanted[name][rows], slack):
                 raise TaskError(f"{place}: {what} of {name!r} for some rows disagrees with the same rows of the whole")
         far = Limit(far_off_ulp(task_precision(reference.task, dtype), dtype), float("inf"))
@@ -283,7 +283,7 @@ def _close(value: Array, wanted: Array, slack: Array) -> bool:
     return bool((near | (value == wanted) | (np.isnan(value) & np.isnan(wanted))).all())
 
 
-def _import_file(path: Path) -> ModuleType:
+def import_file(path: Path) -> ModuleType:
     """Run a trusted file as a module, leaving no compiled file beside it."""
     try:
         source = path.read_bytes()
@@ -310,7 +310,8 @@ def _describe(error: Exception, path: Path) -> str:
     return f"{type(error).__name__}{f' in line {line}' if line else ''}: {text}"
 
 
-def _largest_of_rows(expected: Array) -> Array:
+def largest_of_rows(expected: Array) -> Array:
+    """The largest finite magnitude of every row, in float64."""
     magnitude = np.abs(np.asarray(expected, dtype=np.float64))
     magnitude = np.where(np.isfinite(magnitude), magnitude, 0.0).reshape(len(expected), -1)
     largest: Array = magnitude.max(axis=1, initial=0.0)

@@ -52,6 +52,8 @@ class PairedTimes:
     """For each round the smaller of the two programs' waited shares: a program can make itself wait, not the other."""
     unresolved: list[bool] = field(default_factory=list)
     """For each round whether both programs' calls were too short to be told apart."""
+    timed_s: float = 0.0
+    """Between *go* and reply, both programs' rounds together."""
 
     def log_ratios(self) -> list[float]:
         """``log(theirs / ours)``: above 0 where ours is faster."""
@@ -74,7 +76,7 @@ def lone_round(session: Session, plan: RoundPlan, slots: list[int], call_deadlin
 
 def one_round(side: Side, plan: RoundPlan, slots: list[int], rng: np.random.Generator, *, whole: bool = False) -> float:
     """Poison, run and check one program on content that is already there; microseconds a call, empty call taken off."""
-    side.session.guard.poison()
+    side.session.guard.poison(slots)
     before = _inouts(side.session, slots)
     time = lone_round(side.session, plan, slots, side.call_deadline_s)
     _check(side, plan, time, before, rng, whole=whole)
@@ -99,7 +101,7 @@ def paired_round(
     rng = arena.rng
     slots = draw_slots(plan, rng)
     for side in (ours, theirs):
-        side.session.guard.poison()
+        side.session.guard.poison(slots)
     surprise = ours.checker.surprise(plan.workload, slots) if ours.checker is not None else None
     arena.fill(ours.session, content, slots, surprise.by_slot() if surprise is not None else None)
     _copy_inouts(ours.session, theirs.session, slots)
@@ -109,6 +111,7 @@ def paired_round(
         with _blaming(side, plan):
             _check(side, plan, rounds[id(side)], before, rng, surprise, whole=whole and side is ours)
         series.append(_net_us(side, rounds[id(side)]))
+    times.timed_s += sum(time.total_ns for time in rounds.values()) / 1e9
     times.waited.append(min(time.waited_share for time in rounds.values()))
     times.unresolved.append(all(_net_us(side, rounds[id(side)]) <= _least_us(side) for side in (ours, theirs)))
 
@@ -151,7 +154,7 @@ def _check(
     if checker is None:
         return
     if surprise is not None:
-        checker.check_surprise(session, plan.workload, surprise, surprise.content)
+        checker.check_surprise(session, plan.workload, surprise)
     ordinary = [slot for slot in time.slots if surprise is None or slot not in surprise.slots]
     suspects = session.guard.unwritten_among(ordinary)
     least = len(suspects) + ((plan.whole_calls or len(ordinary)) if whole else plan.checked_calls)
@@ -160,7 +163,8 @@ def _check(
         if checked >= least and (whole or checked >= MOST_CHECKED_CALLS or monotonic() > deadline):
             break
         given = _given(session, slot, before)
-        checker.check(session, slot, plan.workload, checker.ordinary_family, inputs=given, whole=whole)
+        every_row = whole or slot in suspects
+        checker.check(session, slot, plan.workload, checker.ordinary_family, inputs=given, whole=every_row)
 
 
 @contextmanager

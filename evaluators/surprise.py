@@ -2,24 +2,28 @@
 
 Rounds hold content of the ordinary family, which needs no care: nothing overflows, nothing is NaN. A program that
 counts its calls, or the slots it is shown, knows when only its speed is looked at; it could drop that care then, or add
-in whatever order is quickest that time. So in some rounds two calls get one and the same input of any family, made for
-this round alone. Both answers must be right, and where the task demands it the same bit for bit.
+in whatever order is quickest that time. So in some rounds two calls get one and the same input of any family, one that
+this process has not seen. Both answers must be right, and where the task demands it the same bit for bit.
+
+Small inputs are made for the round alone. Large ones take longer to make than to judge a program on; they come from a
+stock that all candidates share, each of them once at most for one process.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from evaluators.check_set import CheckCase, CheckSet
 from evaluators.dtypes import Array
 from evaluators.reference import Reference
 from evaluators.task import Workload
 
 SMALL_ELEMENTS = 1 << 18
 """Inputs of at most this many elements are made in no time."""
-SHARE_SMALL, SHARE_LARGE = 0.5, 0.125
+SHARE_SMALL, SHARE_LARGE = 0.5, 0.25
 """The share of rounds that hold a surprise."""
 
 
@@ -29,21 +33,48 @@ class Surprise:
 
     slots: tuple[int, ...]
     """Two of the round's calls; one where it has no more."""
-    family: str
-    content: Mapping[str, Array]
+    case: CheckCase
+    """The input, and what is right for it."""
 
     def by_slot(self) -> dict[int, Mapping[str, Array]]:
         """What goes where."""
-        return dict.fromkeys(self.slots, self.content)
+        return dict.fromkeys(self.slots, self.case.inputs)
 
 
-def draw_surprise(
-    reference: Reference, workload: Workload, slots: Sequence[int], rng: np.random.Generator
-) -> Surprise | None:
-    """A surprise for a round with these calls, or ``None`` for most rounds."""
-    elements = sum(int(np.prod(shape)) for shape in reference.input_shapes(workload).values())
-    if rng.random() >= (SHARE_SMALL if elements <= SMALL_ELEMENTS else SHARE_LARGE):
-        return None
-    family = str(rng.choice(reference.families))
-    chosen = tuple(int(slot) for slot in rng.choice(slots, min(2, len(slots)), replace=False))
-    return Surprise(chosen, family, reference.generate(workload, family, rng))
+class Surprises:
+    """Where surprises come from."""
+
+    def __init__(self, reference: Reference, checks: CheckSet) -> None:
+        """``checks`` is only asked for other sets like it: what candidates are checked on is no surprise."""
+        self._reference = reference
+        self._stock, self._fresh = checks.another(), checks.fresh()
+
+    def make(self, workloads: Iterable[Workload]) -> None:
+        """Fill the stock for these workloads now."""
+        self._stock.make(workload for workload in workloads if not self._small(workload))
+
+    def draw(
+        self, workload: Workload, slots: Sequence[int], rng: np.random.Generator, seen: set[tuple[str, str]]
+    ) -> Surprise | None:
+        """A surprise for a round with these calls, or ``None`` for most rounds.
+
+        Args:
+            workload: whose round it is.
+            slots: the round's calls.
+            rng: decides.
+            seen: workloads and families of the stock that this process has had; added to.
+        """
+        small = self._small(workload)
+        if rng.random() >= (SHARE_SMALL if small else SHARE_LARGE):
+            return None
+        family = str(rng.choice(self._reference.families))
+        known = (workload.name, family) in seen
+        case = (self._fresh if small or known else self._stock).case(workload, family)
+        if not small:
+            seen.add((workload.name, family))
+        chosen = tuple(int(slot) for slot in rng.choice(slots, min(2, len(slots)), replace=False))
+        return Surprise(chosen, case)
+
+    def _small(self, workload: Workload) -> bool:
+        shapes = self._reference.input_shapes(workload).values()
+        return sum(int(np.prod(shape)) for shape in shapes) <= SMALL_ELEMENTS

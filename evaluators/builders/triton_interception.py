@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import traceback
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from types import SimpleNamespace
 from typing import Any
@@ -89,6 +91,7 @@ def compile_launches(source: str, order: Mapping[str, Any]) -> list[Any]:
             for patch in _interceptions(launched, facts, arch):
                 stack.enter_context(patch)
             entry = import_entry(source, order["entry"])
+            _compile_ahead(entry, order["calls"])
             for call in order["calls"]:
                 _call(entry, call)
     except Admitted as admitted:
@@ -101,6 +104,28 @@ def compile_launches(source: str, order: Mapping[str, Any]) -> list[Any]:
     if hasattr(nvidia, "make_launcher") and not arch.startswith("gfx"):
         _build_launchers(kernels.values())
     return list(kernels.values())
+
+
+def _compile_ahead(entry: Callable[..., object], calls: Sequence[Mapping[str, Any]]) -> None:
+    """Make the calls in processes of their own, several at once: what they compile lies in the cache afterwards.
+
+    Whatever goes wrong in one of them goes wrong again where it is reported.
+    """
+    most = len(os.sched_getaffinity(0))
+    if most == 1:
+        return
+    running: set[int] = set()
+    for call in calls:
+        if len(running) == most:
+            running.discard(os.wait()[0])
+        child = os.fork()
+        if child == 0:
+            with contextlib.suppress(BaseException):
+                _call(entry, call)
+            os._exit(0)
+        running.add(child)
+    while running:
+        running.discard(os.wait()[0])
 
 
 def _call(entry: Callable[..., object], call: Mapping[str, Any]) -> None:

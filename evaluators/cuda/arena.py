@@ -16,7 +16,7 @@ from evaluators.build import BuiltProgram
 from evaluators.builders.triton import installed
 from evaluators.cuda.content import DeviceContent
 from evaluators.cuda.device import DeviceBuffer, Gpu, Scratch
-from evaluators.cuda.plan import device_plan
+from evaluators.cuda.plan import POOL_SHARE, device_plan
 from evaluators.cuda.recording import Recorder
 from evaluators.cuda.session import CudaSession, InputSeal
 from evaluators.dtypes import Array
@@ -84,7 +84,7 @@ class CudaArena(Arena):
     def kept(self, name: str, program: BuiltProgram) -> Session:
         """The live runner kept under a name, started if there is none; the task's own torch programs may compile."""
         if name not in self._sessions:
-            workshop = fresh_folder(self._scratch) if program.language == "torch" else None
+            workshop = self._workshop(program) if program.language == "torch" else None
             self._sessions[name] = self._open(program, workshop)
         return self._sessions[name]
 
@@ -126,17 +126,22 @@ class CudaArena(Arena):
         for slot, arguments in instead.items():
             session.store(slot, arguments)
         order = [*sorted(set(range(session.layout.slots)) - set(slots)), *(s for s in slots if s not in instead)]
+        self._seal.open()
         content.fill(session.layout, self._device_inputs, order, self.rng)
-        self._seal.close_over(session.layout.input_bytes)
 
     def fill_slots(self, session: CudaSession, content: DeviceContent, slots: list[int]) -> None:  # type: ignore[override]
         """Fresh content in these slots alone."""
+        self._seal.open()
         content.fill(session.layout, self._device_inputs, slots, self.rng)
-        self._seal.close_over(session.layout.input_bytes)
 
     def plan(self, workload: Workload, cache_bytes: int, call_s: float | None) -> RoundPlan:
         """How a workload is timed here."""
-        return device_plan(self.task, workload, cache_bytes, call_s, self.rng)
+        pool_bytes = self._gpu.memory_bytes // POOL_SHARE
+        return device_plan(self.task, workload, cache_bytes, pool_bytes, call_s, self.rng)
+
+    def probe_plan(self, workload: Workload, cache_bytes: int) -> RoundPlan:
+        """Rounds as they are planned by bytes alone: one launch, as the real ones."""
+        return self.plan(workload, cache_bytes, None)
 
     def content(self, reference: Reference, workload: Workload) -> DeviceContent:  # type: ignore[override]
         """What fills a workload's rounds."""
@@ -156,13 +161,25 @@ class CudaArena(Arena):
 
     def _store(self, address: int, values: npt.NDArray[np.generic]) -> None:
         """Copy an array into a slot; arrays that are kept in files come again and again, and stay on the device."""
-        if not isinstance(values, np.memmap):
+        known = id(values) in self._cached
+        if not isinstance(values, np.memmap) or not (known or self._room_for(values.nbytes)):
             self._gpu.upload(address, values)
             return
-        if id(values) not in self._cached:
+        if not known:
             self._cached[id(values)] = (values, Scratch(self._gpu, values))
         if values.nbytes:
             self._gpu.driver.copy(address, self._cached[id(values)][1].address, values.nbytes)
+
+    def _workshop(self, program: BuiltProgram) -> Path:
+        """A folder of a baseline's own, which keeps what it compiled for its next process."""
+        folder = self._scratch / f"workshop-{program.source_hash[:16]}"
+        if not folder.exists():
+            fresh_folder(self._scratch).rename(folder)
+        return folder
+
+    def _room_for(self, nbytes: int) -> bool:
+        held = sum(copy.nbytes for _, copy in self._cached.values())
+        return held + nbytes <= self._gpu.memory_bytes // POOL_SHARE
 
     def _request(
         self,

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import os
-from ctypes import c_uint, c_ulonglong
+from collections.abc import Iterator
+from contextlib import contextmanager
+from ctypes import c_ulonglong
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -14,11 +16,14 @@ import numpy.typing as npt
 
 from evaluators.cuda.driver import CudaError, Driver
 from evaluators.cuda.nvrtc import compile_cubin
+from evaluators.device import DeviceLock
 from evaluators.errors import JudgeError
 
 KERNELS = Path(__file__).with_name("kernels.cu")
 BLOCK = 256
 _WAVES = 8
+_LEAST_ROOM = 1 << 16
+_PROBE_BYTES = 1 << 28
 _NODES = ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools")
 Bytes = npt.NDArray[np.uint8]
 
@@ -26,20 +31,25 @@ Bytes = npt.NDArray[np.uint8]
 class Gpu:
     """The device, from the judge's side. A failure of it is ours: :class:`JudgeError`."""
 
-    def __init__(self, ordinal: int = 0) -> None:
-        """Open it.
+    def __init__(self, driver: Driver) -> None:
+        self.driver = driver
+        self._functions: dict[str, Any] = {}
+        self._module: Any = None
+        self._words = self.driver.allocate(8)
+        self._kept: dict[str, tuple[int, int]] = {}
+        self._events = (self.driver.event(), self.driver.event())
+
+    @classmethod
+    def open(cls, ordinal: int = 0) -> Gpu:
+        """The device of this number; its context is the one that torch uses too.
 
         Raises:
             JudgeError: there is no driver or no such device.
         """
         try:
-            self.driver = Driver.load(ordinal)
+            return cls(Driver.load(ordinal, primary=True))
         except (OSError, CudaError) as error:
             raise JudgeError(f"no CUDA device {ordinal}: {error}") from None
-        self._functions: dict[str, Any] = {}
-        self._module: Any = None
-        self._words = self.driver.allocate(8)
-        self._events = (self.driver.event(), self.driver.event())
 
     @cached_property
     def arch(self) -> str:
@@ -63,6 +73,11 @@ class Gpu:
         return self.driver.attribute("l2_bytes")
 
     @cached_property
+    def memory_bytes(self) -> int:
+        """All of its memory."""
+        return self.driver.total_bytes()
+
+    @cached_property
     def clock_hz(self) -> float:
         """The highest clock of the multiprocessors."""
         return 1e3 * self.driver.attribute("clock_khz")
@@ -74,16 +89,18 @@ class Gpu:
         common = (Path("/dev") / name for name in _NODES)
         return (*own, *(path for path in common if path.exists()))
 
-    def launch(self, name: str, work: int, *arguments: Any) -> None:
-        """Run one of our kernels over about ``work`` items; integers travel as 64 bits unless wrapped."""
+    def launch(self, name: str, work: int, *arguments: int, times: int = 1) -> None:
+        """Run one of our kernels over about ``work`` items, ``times`` over; arguments travel as 64 bits."""
         if self._module is None:
             self._module = self.driver.module(compile_cubin(KERNELS, self.arch))
         if name not in self._functions:
             self._functions[name] = self.driver.function(self._module, name)
-        blocks = min(max(-(-work // BLOCK), 1), self.multiprocessors * _WAVES)
-        typed = [c_ulonglong(a) if isinstance(a, int) else a for a in arguments]
+        if times == 0:
+            return
+        blocks = min(max(-(-work // BLOCK), 1), max(self.multiprocessors * _WAVES // times, 1))
+        typed = [c_ulonglong(a) for a in arguments]
         try:
-            self.driver.launch(self._functions[name], (blocks, 1), BLOCK, typed)
+            self.driver.launch(self._functions[name], (blocks, times), BLOCK, typed)
         except CudaError as error:
             raise JudgeError(f"the device is sick: {error}") from None
 
@@ -104,17 +121,59 @@ class Gpu:
         self.synchronize()
         return self.driver.elapsed_ms(*self._events)
 
-    def count(self, name: str, work: int, *arguments: Any) -> int:
+    def count(self, name: str, work: int, *arguments: int, times: int = 1) -> int:
         """Run a kernel whose last argument is a 64-bit counter that starts at 0; returns it."""
         self.driver.call("cuMemsetD8_v2", c_ulonglong(self._words), ctypes.c_ubyte(0), ctypes.c_size_t(8))
-        self.launch(name, work, *arguments, self._words)
+        self.launch(name, work, *arguments, self._words, times=times)
         value = np.empty(1, np.uint64)
         self.download(value, self._words)
         return int(value[0])
 
+    def room(self, name: str, size: int) -> int:
+        """The address of memory that is kept under a name for our own work, at least so large.
+
+        Work that uses it is in order on the default stream: what one call leaves there is the next one's to overwrite.
+        """
+        address, held = self._kept.get(name, (0, 0))
+        if held < size:
+            if address:
+                self.driver.free(address)
+            held = max(size, _LEAST_ROOM)
+            address = self.driver.allocate(held)
+            self._kept[name] = address, held
+        return address
+
+    def table(self, values: npt.NDArray[Any]) -> int:
+        """The address of an array that one of our kernels reads next."""
+        address = self.room("table", values.nbytes)
+        self.upload(address, values)
+        return address
+
     def checksum(self, address: int, size: int, key: int) -> int:
         """A checksum of device memory; 0 for an empty stretch."""
         return self.count("checksum", -(-size // 8), address, size, key) if size else 0
+
+    def idle_checksum_ms(self, size: int) -> float:
+        """What a checksum of so many bytes takes while nothing else runs: a part that is always there, and the rest."""
+        least_ms, whole_ms = self._checksum_ms
+        return least_ms + (whole_ms - least_ms) * size / _PROBE_BYTES
+
+    @cached_property
+    def _checksum_ms(self) -> tuple[float, float]:
+        """Milliseconds of checksums of next to nothing and of ``_PROBE_BYTES``; first asked for on an idle device."""
+        address = self.driver.allocate(_PROBE_BYTES)
+        try:
+            return self._timed_checksum(address, 8), self._timed_checksum(address, _PROBE_BYTES)
+        finally:
+            self.driver.free(address)
+
+    def _timed_checksum(self, address: int, size: int) -> float:
+        times = []
+        for key in range(5):
+            self.start_clock()
+            self.checksum(address, size, key)
+            times.append(self.stop_clock())
+        return min(times)
 
     def upload(self, address: int, values: npt.NDArray[Any]) -> None:
         """Copy an array to the device."""
@@ -129,6 +188,21 @@ class Gpu:
                 self.driver.download(target.ctypes.data, address, target.nbytes)
         except CudaError as error:
             raise JudgeError(f"the device is sick: {error}") from None
+
+
+class GpuLock(DeviceLock):
+    """The lock around everything on one GPU; whoever holds it may call the driver, in whichever thread."""
+
+    def __init__(self, gpu: Gpu) -> None:
+        super().__init__(gpu.driver.uuid())
+        self._gpu = gpu
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Wait for the device, and have it for oneself."""
+        with super().held():
+            self._gpu.driver.make_current()
+            yield
 
 
 class DeviceBuffer:
@@ -172,11 +246,10 @@ class Scratch:
 def bytes_at(gpu: Gpu, base: int, places: npt.NDArray[np.integer[Any]]) -> Bytes:
     """The bytes at these places beyond an address."""
     out = np.empty(len(places), np.uint8)
-    index, target = Scratch(gpu, places.astype(np.uint64)), Scratch(gpu, out)
-    gpu.launch("gather", len(places), base, index.address, len(places), target.address)
-    gpu.download(out, target.address)
-    index.close()
-    target.close()
+    if len(places):
+        target = gpu.room("gathered", out.nbytes)
+        gpu.launch("gather", len(places), base, gpu.table(places.astype(np.uint64)), len(places), target)
+        gpu.download(out, target)
     return out
 
 
@@ -185,7 +258,7 @@ class DeviceArray:
 
     def __init__(self, gpu: Gpu, address: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
         self._gpu = gpu
-        self._address = address
+        self.address = address
         self.dtype, self.shape = dtype, shape
         self.ndim = len(shape)
         self.size = int(np.prod(shape, dtype=np.int64))
@@ -202,12 +275,10 @@ class DeviceArray:
         row_bytes = self.nbytes // max(self.shape[0], 1)
         if out.nbytes == 0:
             return out
-        index = Scratch(self._gpu, rows.astype(np.uint64))
-        target = Scratch(self._gpu, out)
-        self._gpu.launch("gather_rows", out.nbytes, self._address, row_bytes, index.address, len(rows), target.address)
-        self._gpu.download(out, target.address)
-        index.close()
-        target.close()
+        target = self._gpu.room("gathered", out.nbytes)
+        table = self._gpu.table(rows.astype(np.uint64))
+        self._gpu.launch("gather_rows", row_bytes, self.address, row_bytes, table, target, times=len(rows))
+        self._gpu.download(out, target)
         return out
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
@@ -221,10 +292,5 @@ class DeviceArray:
     @cached_property
     def _whole(self) -> npt.NDArray[Any]:
         out = np.empty(self.shape, self.dtype)
-        self._gpu.download(out, self._address)
+        self._gpu.download(out, self.address)
         return out
-
-
-def wrap_u32(value: int) -> Any:
-    """A 32-bit argument of a kernel."""
-    return c_uint(value)

@@ -84,6 +84,7 @@ class Driver:
         _check(library, "cuDeviceGet", byref(device), ordinal)
         context = c_void_p()
         if primary:
+            _check(library, "cuDevicePrimaryCtxSetFlags_v2", device, _SCHED_SPIN)
             _check(library, "cuDevicePrimaryCtxRetain", byref(context), device)
             _check(library, "cuCtxSetCurrent", context)
         else:
@@ -128,6 +129,12 @@ class Driver:
         free, total = c_size_t(), c_size_t()
         self.call("cuMemGetInfo_v2", byref(free), byref(total))
         return free.value
+
+    def total_bytes(self) -> int:
+        """Device memory there is."""
+        free, total = c_size_t(), c_size_t()
+        self.call("cuMemGetInfo_v2", byref(free), byref(total))
+        return total.value
 
     def granularity(self) -> int:
         """Sizes of exportable memory are multiples of this."""

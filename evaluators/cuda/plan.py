@@ -18,7 +18,9 @@ IDLE_SHARE = 8
 SEQUENCES = 2
 SMALL_POOL_BYTES = 1 << 30
 """Up to this many bytes a round has as many calls as there may be: launch and reply weigh on small kernels most."""
-MAX_POOL_BYTES = 8 << 30
+POOL_SHARE = 8
+"""A round's slots take at most one part in so many of the device's memory: inputs once, outputs for each of up to five
+runners (candidate, opponent, kept baselines) come to about half of it."""
 LARGE_INPUT_BYTES = 32 << 20
 """Above this the oracle takes so long for one call that a round is checked on one only, drawn afterwards."""
 WHOLE_CALLS = 1
@@ -26,11 +28,19 @@ WHOLE_CALLS = 1
 
 
 def device_plan(
-    task: Task, workload: Workload, cache_bytes: int, call_s: float | None, rng: np.random.Generator
+    task: Task, workload: Workload, cache_bytes: int, pool_bytes: int, call_s: float | None, rng: np.random.Generator
 ) -> RoundPlan:
     """Choose K from the workload's bytes and the strongest baseline's time; draw the orders that are captured.
 
     A candidate's own pace never enters.
+
+    Args:
+        task: whose arguments fill the slots.
+        workload: their shapes.
+        cache_bytes: the device's last-level cache.
+        pool_bytes: what all slots of a round may take.
+        call_s: the strongest baseline's time, where it is known.
+        rng: draws the orders.
     """
     one = layout_of(task, workload, 1)
     slot_bytes = max(one.input_stride + one.output_stride, 1)
@@ -38,7 +48,7 @@ def device_plan(
     if call_s is not None:
         wanted = max(wanted, math.ceil(ROUND_S / max(call_s, 1e-6)))
     wanted = max(wanted, SMALL_POOL_BYTES // slot_bytes)
-    calls = min(max(wanted, MIN_CALLS), MAX_CALLS, max(MAX_POOL_BYTES // slot_bytes, 1))
+    calls = min(max(wanted, MIN_CALLS), MAX_CALLS, max(pool_bytes // slot_bytes, 1))
     slots = calls + math.ceil(calls / IDLE_SHARE)
     orders = tuple(tuple(int(s) for s in rng.permutation(slots)[:calls]) for _ in range(SEQUENCES))
     layout = replace(layout_of(task, workload, slots), sequences=orders)

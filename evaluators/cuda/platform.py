@@ -20,7 +20,7 @@ from evaluators.cuda.device import Gpu
 from evaluators.cuda.health import SUSPECT, Health, health_events
 from evaluators.cuda.inspection import Tools, ToolUnavailable
 from evaluators.cuda.ncu import CALLS, COMMAND, parse
-from evaluators.cuda.plan import ROUND_S, device_plan
+from evaluators.cuda.plan import POOL_SHARE, ROUND_S, device_plan
 from evaluators.cuda.profiling import with_attested, with_ncu, without
 from evaluators.cuda.sanitizing import Sanitizing
 from evaluators.evaluation import Attestation
@@ -35,7 +35,10 @@ from evaluators.zygote.client import Zygote
 class CudaPlatform:
     """Buffers, rounds and floors on one GPU."""
 
-    def __init__(self, gpu: Gpu, zygote: Zygote, scratch: Path) -> None:
+    makes_ahead = True
+
+    def __init__(self, gpu: Gpu, zygote: Zygote, scratch: Path, *, builds_apart: bool) -> None:
+        self.builds_apart = builds_apart
         self.gpu, self._zygote, self._scratch = gpu, zygote, scratch
         self.cache_bytes = gpu.l2_bytes
         self.can_sample = False
@@ -52,7 +55,8 @@ class CudaPlatform:
 
     def plan(self, task: Task, workload: Workload) -> RoundPlan:
         """See :class:`evaluators.platform.Platform`. The fastest call that still gets more slots is taken."""
-        return device_plan(task, workload, self.cache_bytes, ROUND_S / 1e4, self._rng)
+        pool_bytes = self.gpu.memory_bytes // POOL_SHARE
+        return device_plan(task, workload, self.cache_bytes, pool_bytes, ROUND_S / 1e4, self._rng)
 
     def measure_ceilings(self, task: Task) -> Ceilings:
         """See :class:`evaluators.platform.Platform`."""

@@ -35,17 +35,23 @@ class InputSeal:
 
     def __init__(self, gpu: Gpu, inputs: DeviceBuffer) -> None:
         self._gpu, self._inputs = gpu, inputs
+        gpu.idle_checksum_ms(0)  # measured now, before any candidate may have left something running
         self._size = 0
         self._key = 0
         self._sum = 0
-        self._idle_ms = 0.0
+        self._open = True
+
+    def open(self) -> None:
+        """Inputs are about to be written, by the judge itself."""
+        self._open = True
 
     def close_over(self, size: int) -> None:
-        """Remember the first ``size`` bytes. Every runner must be stopped."""
+        """Remember the first ``size`` bytes, unless nothing was written since. Every runner must be stopped."""
+        if not self._open and size == self._size:
+            return
+        self._open = False
         self._key = secrets.randbits(63)
-        if size != self._size:
-            self._size = size
-            self._idle_ms = min(self._look()[1] for _ in range(3))
+        self._size = size
         self._sum, _ = self._look()
 
     def broken(self) -> tuple[Status, str] | None:
@@ -55,7 +61,7 @@ class InputSeal:
         found, took = self._look()
         if found != self._sum:
             return Status.CHEATING, "changed its inputs"
-        if took > LATE_FACTOR * self._idle_ms + LATE_MS:
+        if took > LATE_FACTOR * self._gpu.idle_checksum_ms(self._size) + LATE_MS:
             return Status.CHEATING, "left work running on the device after its reply"
         return None
 
@@ -120,10 +126,10 @@ class CudaSession(Session):
 
     def store(self, slot: int, content: Mapping[str, npt.NDArray[Any]]) -> None:
         """Write some of a slot's arguments."""
+        self._seal.open()
         for place in self.layout.places:
             if place.name in content:
                 self.store_device(self._address(place.writable, slot) + place.offset, content[place.name])
-        self._seal.close_over(self.layout.input_bytes)
 
     def digests(self, slot: int) -> dict[str, object]:
         """A checksum of every output."""
@@ -135,12 +141,14 @@ class CudaSession(Session):
 
     def call(self, slot: int, deadline_s: float) -> dict[str, npt.NDArray[Any]]:
         """One untimed call; returns copies of its outputs."""
+        self.guard.poison([slot])
         self.inspect(self.round([slot], deadline_s))
         arguments = self.arguments(slot)
         return {p.name: np.asarray(arguments[p.name]) for p in self.layout.places if p.writable}
 
     def round(self, slots: Sequence[int], call_deadline_s: float) -> RoundTime:
         """Run the calls of these slots: one launch where they were captured, else one request for all of them."""
+        self._seal.close_over(self.layout.input_bytes)
         self._gpu.synchronize()
         nonce = secrets.randbits(64)
         sequences = self.layout.sequences

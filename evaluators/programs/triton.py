@@ -53,9 +53,10 @@ def load(payload: Mapping[str, Any], driver: Driver, stream: int) -> TorchProgra
 def warm() -> None:
     """In the zygote: what Triton asks other programs, once, since a runner may start none."""
     from triton.backends.nvidia import compiler, driver  # noqa: PLC0415
-    from triton.runtime import build  # noqa: PLC0415
+    from triton.runtime import build, cache  # noqa: PLC0415
 
     build.platform_key()
+    getattr(cache, "triton_key", lambda: "")()  # reads all of Triton, half a gigabyte, once in a process
     for arch in (80, 90, 100):
         compiler.get_ptxas_version(arch)
     try:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluators.builders.resources import count_instructions, occupancy, parse_usage
-from evaluators.cuda.plan import MAX_CALLS, MAX_POOL_BYTES, device_plan
+from evaluators.cuda.plan import MAX_CALLS, device_plan
 from evaluators.layout import Layout
 from evaluators.plan import COLD_FACTOR
 from evaluators.sandbox import seccomp, syscalls
@@ -16,7 +16,7 @@ from evaluators.sandbox.bpf import ALLOW, refuse
 from evaluators.task import Arg, Task, Workload
 from tests.evaluators.sandbox.test_bpf import interpret
 
-CACHE = 60 << 20
+CACHE, POOL = 60 << 20, 8 << 30
 USAGE = """
 Fatbin elf code:
  Function _Z4softPKf:
@@ -44,7 +44,7 @@ def task(m: int, n: int) -> tuple[Task, Workload]:
 @given(st.integers(1, 8192), st.integers(1, 8192), st.floats(1e-6, 0.1), st.integers(0, 99))
 def test_a_round_is_cold_or_says_so_and_its_orders_are_drawn_from_more_slots_than_it_calls(m, n, call_s, seed):
     made, workload = task(m, n)
-    plan = device_plan(made, workload, CACHE, call_s, np.random.default_rng(seed))
+    plan = device_plan(made, workload, CACHE, POOL, call_s, np.random.default_rng(seed))
     layout = plan.layout
     assert 1 <= plan.calls <= MAX_CALLS
     assert layout.slots > plan.calls
@@ -53,12 +53,12 @@ def test_a_round_is_cold_or_says_so_and_its_orders_are_drawn_from_more_slots_tha
         assert set(order) <= set(range(layout.slots))
     used = plan.calls * (layout.input_stride + layout.output_stride)
     assert plan.cold == (used >= COLD_FACTOR * CACHE)
-    assert used <= max(MAX_POOL_BYTES, layout.input_stride + layout.output_stride)
+    assert used <= max(POOL, layout.input_stride + layout.output_stride)
 
 
 def test_a_layout_with_orders_survives_its_frame():
     made, workload = task(64, 64)
-    layout = device_plan(made, workload, CACHE, 1e-5, np.random.default_rng(1)).layout
+    layout = device_plan(made, workload, CACHE, POOL, 1e-5, np.random.default_rng(1)).layout
     assert Layout.from_json(layout.to_json()) == layout
 
 
