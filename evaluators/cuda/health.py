@@ -101,7 +101,7 @@ class Health:
     def _look(self) -> tuple[int, float]:
         """Write memory, read it: its checksum, and the milliseconds both took."""
         self._gpu.start_clock()
-        self._gpu.launch("paint_words", SIZE // 8, self._address, SIZE, 1, 0, SIZE, _PATTERN)
+        self._gpu.launch("paint_words", SIZE // 8, self._address, SIZE, 0, SIZE, _PATTERN)
         found = self._gpu.checksum(self._address, SIZE, 1)
         return found, self._gpu.stop_clock()
 
