@@ -35,7 +35,7 @@ from evaluators.task_loading import find_task, load_task
 
 OUTSIDE_DEADLINE_S = 60
 LAUNCHES, REPLAYS = 12, 15
-EQUAL_ROUNDS = 40
+EQUAL_ROUNDS = 30
 PROGRAMS: tuple[tuple[str, str, Language], ...] = (
     ("triton seed, first of all", "seed.py", "triton"),
     ("triton seed", "seed.py", "triton"),
@@ -74,11 +74,11 @@ def main() -> None:
         record["empty_us"] = {n: dict(c.empty_us) for n, c in judge.calibrations.items()}
         record["calls_a_round"] = {n: c.plan.calls for n, c in judge.calibrations.items()}
         save(arguments.out, record)
+        if arguments.profile:
+            profile(judge, task, arguments.out.with_suffix(".profile.txt"))
         programs(judge, task, record, arguments.out)
         record["equal_programs"] = equal_programs(judge, task)
         save(arguments.out, record)
-        if arguments.profile:
-            profile(judge, task, arguments.out.with_suffix(".profile.txt"))
     record["outside"] = outside(task, arguments.out, record["calls_a_round"])
     save(arguments.out, record)
     show(record)
@@ -131,6 +131,7 @@ def half_width(log_ratios: list[float], alpha: float) -> float | None:
 def profile(judge: KernelJudge, task: Task, out: Path) -> None:
     """Where the judge's own time goes while it judges the seed once more."""
     seed = (task.folder / "seed.py").read_text()
+    judge.evaluate(seed, "triton")
     profiler = cProfile.Profile()
     profiler.runcall(judge.evaluate, seed, "triton")
     text = io.StringIO()

@@ -134,7 +134,7 @@ def test_the_kernels_words_are_read_for_the_device_they_are_about():
     ("row", "number"),
     [
         (
-            "4,1163,56328130,c;NVRM: Xid (PCI:0000:00:06): 31, pid=944, name=program, channel 0x0000001e, intr 00000000. "
+            "4,1163,56328130,c;NVRM: Xid (PCI:0000:00:06): 31, pid=944, name=program, channel 0x0000001e, intr 0. "
             "MMU Fault: ENGINE GRAPHICS GPC1 GPCCLIENT_T1_8 faulted @ 0x0_00000000.",
             31,
         ),

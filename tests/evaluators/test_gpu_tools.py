@@ -127,7 +127,7 @@ def test_a_sanitizer_that_did_not_end_says_why():
 
 
 def test_a_program_that_did_not_run_under_it_is_neither_clean_nor_wrong():
-    text = "========= COMPUTE-SANITIZER\n========= Target application returned an error\n========= ERROR SUMMARY: 1 error\n"
+    text = "========= Target application returned an error\n========= ERROR SUMMARY: 1 error\n"
     with pytest.raises(ToolUnavailable, match="did not run under compute-sanitizer: ImportError"):
         sanitizer.parse(report(text, "Traceback\nImportError: no triton\n", 1))
 

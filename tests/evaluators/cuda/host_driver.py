@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -66,6 +67,9 @@ class HostDriver:
 
     def launch(self, function: Any, grid: tuple[int, int], block: int, arguments: list[Any]) -> None:
         del block
+        parameters = re.search(rf"void {function.__name__}\((.*?)\)", KERNELS.read_text(), re.DOTALL)
+        assert parameters is not None
+        assert len(parameters[1].split(",")) == len(arguments), f"{function.__name__}({parameters[1]}): {arguments}"
         for y in range(grid[1]):
             self.library.choose_block(y)
             function(*arguments)

@@ -9,6 +9,7 @@ from evaluators.cuda import device
 from evaluators.cuda.content import DeviceContent
 from evaluators.cuda.device import Gpu, bytes_at
 from evaluators.cuda.guard import DeviceGuard
+from evaluators.cuda.health import DeviceSick, Health
 from evaluators.dtypes import DTYPES, storage_dtype
 from evaluators.layout import plan
 from evaluators.task import Arg, Task, Workload
@@ -188,6 +189,15 @@ def test_of_a_large_output_what_is_left_out_is_noticed(gpu):
         assert not guard.touched(np.array([2]))
         write(2, 0.5)
         assert guard.touched(np.array([2]))
+
+
+def test_a_well_device_is_found_well_and_one_that_forgets_is_not(gpu, monkeypatch):
+    health = Health(gpu, None, "GPU-0")
+    health.after_failure()
+    monkeypatch.setattr(gpu, "checksum", lambda *arguments: 1)
+    monkeypatch.setattr("evaluators.cuda.health.quarantine", lambda uuid, why: why)
+    with pytest.raises(DeviceSick, match="does not hold"):
+        health.after_failure()
 
 
 def test_a_row_is_gathered_whole(gpu):
