@@ -1,12 +1,14 @@
 """The parameter blocks of CUPTI's counters lie as its headers say, and what cannot be read is said in one line."""
 
 import ctypes
+import io
+import json
 import shutil
 import subprocess
 
 import pytest
 
-from evaluators.cuda import counters
+from evaluators.cuda import counters, watcher
 from evaluators.cuda.cupti import CuptiUnavailable, cupti_headers, cupti_library
 from evaluators.cuda.watcher import Watcher
 
@@ -103,3 +105,37 @@ def test_a_machine_whose_counters_cannot_be_read_says_why():
         Watcher()
     assert str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+class Fake(counters.Counters):
+    """Counts what it is told to; room for one owner."""
+
+    held = False
+
+    def __init__(self, device: int = 0) -> None:
+        if Fake.held:
+            raise CuptiUnavailable("somebody else holds the counters")
+        Fake.held = True
+
+    def start(self) -> None:
+        self.running = True
+
+    def stop(self) -> counters.Counted:
+        return counters.Counted({counters.DISPATCHES: 64.0}, 3)
+
+    def close(self) -> None:
+        Fake.held = False
+
+
+def test_the_watchers_process_answers_each_request_and_holds_counters_only_while_they_are_wanted(monkeypatch):
+    monkeypatch.setattr(watcher, "Counters", Fake)
+    monkeypatch.setattr("ctypes.CDLL", lambda name: type("Driver", (), {"cuInit": staticmethod(lambda flags: 0)}))
+    asked = ["start", "reserve", "start", "stop", "release", "stop", "reserve", "release"]
+    monkeypatch.setattr("sys.stdin", io.StringIO("".join(f"{row}\n" for row in asked)))
+    monkeypatch.setattr("sys.stdout", said := io.StringIO())
+    watcher.main(0)
+    answers = [json.loads(row) for row in said.getvalue().splitlines()]
+    assert answers[0] == {}
+    assert ["error" in answer for answer in answers[1:]] == [True, False, False, False, False, True, False, False]
+    assert answers[4] == {"totals": {counters.DISPATCHES: 64.0}, "samples": 3}
+    assert not Fake.held
