@@ -71,12 +71,16 @@ def requests(judge: KernelJudge, folder: Path) -> list[tuple[str, Callable[[], R
     def profiled(source: str, language: Language) -> Callable[[], Row]:
         return lambda: {"profile": judge.profile(source, language).model_dump(mode="json", exclude_none=True)}
 
-    asked: list[tuple[str, Callable[[], Row]]] = [(n, evaluated(s, lang)) for n, s, lang in seeds]
-    asked += [(f"convict: {n}", evaluated(s, lang)) for n, (lang, s, _) in CONVICTED.items()]  # type: ignore[arg-type]
+    # Slow ones first: what is far behind the best is not attested before it wins a duel.
+    convict = [(f"convict: {n}", evaluated(s, lang)) for n, (lang, s, _) in reversed(CONVICTED.items())]  # type: ignore[arg-type]
+    asked: list[tuple[str, Callable[[], Row]]] = [
+        *convict,
+        *((n, evaluated(s, lang)) for n, s, lang in reversed(seeds)),
+    ]
     asked += [(f"profile: {n}", profiled(s, lang)) for n, s, lang in seeds]
-    asked += [("convict: a read beyond the input (confirm)", confirmed(BEYOND, "cuda"))]
-    asked += [(f"confirm: {n}", confirmed(s, lang)) for n, s, lang in seeds]
     asked += [(f"fault: {n}", evaluated(EXPLOITS[n][1], EXPLOITS[n][0])) for n in FAULTS]  # type: ignore[arg-type]
+    asked += [(f"confirm: {n}", confirmed(s, lang)) for n, s, lang in seeds]
+    asked += [("convict: a read beyond the input (confirm)", confirmed(BEYOND, "cuda"))]
     asked += [(f"odd: {n}", evaluated(s, lang)) for n, (lang, s) in {**ODD, **HONEST}.items()]  # type: ignore[arg-type]
     return asked
 

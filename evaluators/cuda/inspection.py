@@ -35,6 +35,7 @@ PROCESSES = 512
 FILE_BYTES = 256 << 20
 REPORT_CAP = 1 << 20
 LOG_CAP = 16 << 10
+WORDS_CAP = 200
 TORCH_NAMES = {
     **{"fp64": "float64", "fp32": "float32", "fp16": "float16", "bf16": "bfloat16", "fp8_e4m3": "float8_e4m3fn"},
     **{"fp8_e5m2": "float8_e5m2", "i64": "int64", "i32": "int32", "i16": "int16", "i8": "int8", "u8": "uint8"},
@@ -54,6 +55,12 @@ class Report:
     log: str
     code: int | None
     """``None`` where it was ended."""
+
+    @property
+    def last_words(self) -> str:
+        """The end of the log, a line of at most ``WORDS_CAP`` characters."""
+        rows = [row.strip() for row in self.log.splitlines() if row.strip() and not row.startswith("==")]
+        return rows[-1][:WORDS_CAP] if rows else ""
 
 
 @dataclass(frozen=True)
@@ -78,7 +85,8 @@ class Tools:
             ToolUnavailable: the tool is not installed, or nothing can be started here.
         """
         with self._folder() as folder:
-            order = lay_out(folder, program, task, workload, inputs) | {"calls": calls}
+            more = {"calls": calls, "packages": list(installed(TRUSTED_PACKAGES))}
+            order = lay_out(folder, program, task, workload, inputs) | more
             (folder / "order.json").write_text(json.dumps(order))
             shutil.copyfile(DRIVE, folder / DRIVE.name)
             words = [word.replace(REPORT, str(folder / REPORT)) for word in tool]
@@ -172,9 +180,17 @@ def interpreter() -> Path:
     return Path(sys.executable).resolve()
 
 
+def libcuda_folder() -> str:
+    """Where this process has the driver's library from; empty where it has none."""
+    rows = Path("/proc/self/maps").read_text().splitlines()
+    return next((os.path.dirname(row.split()[-1]) for row in rows if "/libcuda.so" in row), "")
+
+
 def environment(folder: Path) -> dict[str, str]:
     """What a tool, torch and Triton need in a box whose only folder this is."""
+    driver = libcuda_folder()
     return {
+        **({"TRITON_LIBCUDA_PATH": driver} if driver else {}),
         "HOME": str(folder),
         "TMPDIR": str(folder),
         "TRITON_CACHE_DIR": f"{folder}/triton",

@@ -60,7 +60,7 @@ def parse(report: Report) -> list[KernelCounters]:
     if start < 0:
         rows = [*report.text.splitlines(), *report.log.splitlines()]
         words = next((row for row in rows if "ERROR" in row), next((row for row in rows if row.strip()), "no words"))
-        raise ToolUnavailable(f"ncu gave no counters: {words.strip()[:_WORDS_CAP]}")
+        raise ToolUnavailable(f"ncu gave no counters: {words.strip()[:_WORDS_CAP]} {report.last_words}".rstrip())
     by_kernel: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     units: dict[str, str] = {}
     for row in csv.DictReader(io.StringIO(report.text[start:])):

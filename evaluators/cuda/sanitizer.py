@@ -41,8 +41,7 @@ def parse(report: Report) -> Sanitized:
         raise ToolUnavailable(f"compute-sanitizer did not end: {words.strip()[:_CAP]}")
     findings = tuple(dict.fromkeys(_findings(rows)))[:MOST_FINDINGS]
     if not findings and report.code != 0:
-        words = next((row for row in reversed(report.log.splitlines()) if row.strip()), "no words")
-        raise ToolUnavailable(f"the program did not run under compute-sanitizer: {words.strip()[:_CAP]}")
+        raise ToolUnavailable(f"the program did not run under compute-sanitizer: {report.last_words or 'no words'}")
     return Sanitized(max(counts) if findings else 0, findings)
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from evaluators.build import BuiltProgram
 from evaluators.cuda import ncu, sanitizer
+from evaluators.cuda.drive import Granted
 from evaluators.cuda.inspection import REPORT, Report, Tools, ToolUnavailable, find_tool
 from evaluators.cuda.profiling import with_attested, with_ncu, without
 from evaluators.cuda.sanitizing import planted_task, small_shapes
@@ -228,3 +229,11 @@ def test_a_tool_starts_the_program_in_the_box_and_its_report_is_read_from_there(
     assert {"candidate.so", "drive.py", "x.bin"} <= set(found.log.split())
     assert "root:" not in found.log
     assert found.code != 0
+
+
+def test_what_may_not_be_read_in_the_box_is_not_found_rather_than_refused():
+    finder = Granted(["numpy", "candidate"])
+    assert finder.find_spec("numpy.linalg") is None
+    assert finder.find_spec("json") is None
+    with pytest.raises(ModuleNotFoundError):
+        finder.find_spec("opt_einsum")
