@@ -74,7 +74,7 @@ class Health:
         """Called once the runner is gone.
 
         Raises:
-            DeviceSick: the device is at fault; it is quarantined.
+            DeviceSick: the device is at fault; it is quarantined, unless it is only slow.
         """
         xids = tuple(self._events.since(XID_WAIT_S)) if self._events is not None else ()
         wrong = next((str(xid) for xid in xids if xid.whose == "device"), None) or self._unwell()
@@ -83,8 +83,12 @@ class Health:
         return Finding(xids)
 
     def _unwell(self) -> str | None:
-        """What our own work comes to, tried until it is right or patience ends."""
-        deadline, wrong = time.monotonic() + PATIENCE_S, ""
+        """What our own work comes to, until it is as fast as ever.
+
+        Raises:
+            DeviceSick: it is right and stays slow: something else runs there.
+        """
+        deadline = time.monotonic() + PATIENCE_S
         while True:
             try:
                 found, took_ms = self._look()
@@ -94,9 +98,9 @@ class Health:
                 return "the judge's own memory does not hold what was written"
             if took_ms <= SLOW_FACTOR * self._idle_ms + SLOW_MS:
                 return None
-            wrong = f"the judge's own kernels take {took_ms:.2g} ms instead of {self._idle_ms:.2g} ms"
             if time.monotonic() > deadline:
-                return wrong
+                words = f"the judge's own kernels take {took_ms:.2g} ms instead of {self._idle_ms:.2g} ms"
+                raise DeviceSick(f"device {self._uuid} stays slow after a program failed: {words}")
             time.sleep(_PAUSE_S)
 
     def _look(self) -> tuple[int, float]:

@@ -97,13 +97,14 @@ def test_work_that_a_killed_program_left_is_waited_for(monkeypatch):
     Health(Device(times_ms=(0.1, 0.1, 0.1, 0.1, 90, 90, 0.1)), None, UUID).after_failure()
 
 
-def test_a_device_that_stays_slow_is_sick(monkeypatch):
+def test_a_device_that_stays_slow_is_no_candidates_fault_and_not_quarantined(monkeypatch):
     clock = iter(range(10_000))
     monkeypatch.setattr("time.sleep", lambda s: None)
     monkeypatch.setattr("time.monotonic", lambda: next(clock))
     health = Health(Device(times_ms=(0.1, 0.1, 0.1, 0.1, 90)), None, UUID)
     with pytest.raises(DeviceSick, match=r"take 90 ms instead of 0\.1 ms"):
         health.after_failure()
+    refuse_quarantined(UUID)
 
 
 def test_a_mark_is_a_line_with_a_date_and_goes_by_removing_it(tmp_path):
