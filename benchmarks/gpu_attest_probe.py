@@ -34,7 +34,6 @@ import numpy as np
 
 from evaluators.cuda.counters import DISPATCHES, METRICS, Counters
 from evaluators.cuda.cupti import cupti_library
-from evaluators.gpu_judge import find_gpu
 
 PROGRAM = r"""
 #include <cassert>
@@ -285,6 +284,7 @@ class Probe:
 
     def boxed(self) -> None:
         """The recorder in a runner's own box, watched from outside."""
+        from evaluators.gpu_judge import find_gpu  # noqa: PLC0415
         from evaluators.scratch import fresh_folder, scratch_folder  # noqa: PLC0415
         from evaluators.zygote.client import ChildLimits, SpawnRequest, Zygote  # noqa: PLC0415
 
@@ -355,6 +355,8 @@ class Probe:
         kmsg = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK) if os.path.exists("/dev/kmsg") else -1
         if kmsg >= 0:
             os.lseek(kmsg, 0, os.SEEK_END)
+        from evaluators.gpu_judge import find_gpu  # noqa: PLC0415
+
         gpu = find_gpu()
         place = gpu.driver.allocate(1 << 30)
         for mode in ("fine", "illegal", "misaligned", "asserts", "traps", "toobig", "beyond", "endless", "fine"):
@@ -477,6 +479,7 @@ class Probe:
         noted_calls(self, ["ncu", "--clock-control", "none", "--csv", "--metrics", counters, str(self.program), "fine"])
 
     def boxed_command(self, name: str, command: list[str]) -> None:
+        from evaluators.gpu_judge import find_gpu  # noqa: PLC0415
         from evaluators.sandbox.report import LayerName  # noqa: PLC0415
         from evaluators.scratch import fresh_folder, scratch_folder  # noqa: PLC0415
         from evaluators.zygote.client import ChildLimits, SpawnRequest, Zygote  # noqa: PLC0415

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from evaluators.build import Builds
 from evaluators.ceilings import Ceilings, measure_ceilings
+from evaluators.cuda.toolbox import describe_tools
 from evaluators.device import Cpu, DeviceLock, find_cpu
 from evaluators.environment import compiler_version
 from evaluators.errors import EvaluatorsError
@@ -37,6 +38,8 @@ class Host:
     """The best this device was seen to do; ``None`` where it was not or could not be measured."""
     problem: str = ""
     """Why something above is missing, one line."""
+    tools: tuple[tuple[str, str], ...] = ()
+    """NVIDIA's profilers and sanitizers, each with what was found of it."""
 
 
 def inspect_host(*, measure: bool = True) -> Host:
@@ -53,7 +56,9 @@ def inspect_host(*, measure: bool = True) -> Host:
                 ceilings = _measure(zygote, Builds(zygote, scratch, frozenset(cpu.cores)), cpu)
     except (EvaluatorsError, CandidateFailure, OSError) as error:
         problem = " ".join(str(error).split())
-    return Host(cpu, compiler, _nvcc(), _gpus(), sandbox, ceilings, problem)
+    uuids = _ask("nvidia-smi", "--query-gpu=uuid", "--format=csv,noheader")
+    tools = tuple(describe_tools(uuids, measure=measure))
+    return Host(cpu, compiler, _nvcc(), _gpus(), sandbox, ceilings, problem, tools)
 
 
 def _measure(zygote: Zygote, builds: Builds, cpu: Cpu) -> Ceilings:

@@ -278,7 +278,8 @@ class KernelJudge:
     def _looked_at(self, failure: CandidateFailure) -> CandidateFailure:
         """The failure with what the device says of it, or ours where it is the device that failed."""
         try:
-            self._platform.after_failure(failure)
+            with self._device.held():
+                self._platform.after_failure(failure)
         except JudgeError as error:
             return our_failure(error)
         return failure

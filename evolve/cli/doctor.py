@@ -27,8 +27,9 @@ _Row = tuple[str, str, str]
 def doctor(quick: bool, as_json: bool, display: DisplayMode) -> int:
     """Show what this machine offers and lacks.
 
-    Sandbox layers, compilers, devices and the best they were seen to do, database, packages, and which keys of model
-    providers are set (never what they are). Exit code 3 if C++ programs cannot be judged here in the full sandbox.
+    Sandbox layers, compilers, profilers, devices and the best they were seen to do, database, packages, and which keys
+    of model providers are set (never what they are). Exit code 3 if C++ programs cannot be judged here in the full
+    sandbox.
     """
     output = open_output(display, as_json)
     output.say("looking at this machine" + ("" if quick else " and measuring what it can do"))
@@ -57,6 +58,8 @@ def _machine(host: Host) -> Iterator[_Row]:
     yield "device", "NVIDIA GPUs", "; ".join(host.gpus) or "none"
     yield "compiler", "C++", host.compiler
     yield "compiler", "CUDA", host.nvcc
+    for name, found in host.tools:
+        yield "profiler", name, found
 
 
 def _sandbox(host: Host) -> Iterator[_Row]:

@@ -54,7 +54,7 @@ def test_calls_made_one_by_one_pass_whatever_their_number_and_length(calls, laun
     found = attest(round_, round_, calls=calls, call_us=whole, declared=frozenset(names))
     assert found.launches == launches
     assert found.kernel_us == pytest.approx(launches * took_us, rel=0.01)
-    assert found.overlap == 0
+    assert found.overlap < 0.01  # whole nanoseconds
     assert sum(use.launches for use in found.kernels) == launches
 
 
