@@ -137,7 +137,8 @@ def show_attestation(row: Row) -> None:
         call_us = row["call_us"].get(w["workload"])
         kernels = ", ".join(f"{k['launches']} x {k['name'][:40]} {k['us']:.2f} us" for k in w["kernels"][:3])
         print(
-            f"    {w['workload']}: call {call_us} us, kernels {w['kernel_us']:.3f} us, K {w['calls']} x {w['launches']}"
+            f"    {w['workload']}: call {call_us} us, eager {w['eager_us']} us, kernels {w['kernel_us']:.3f} us,"
+            f" K {w['calls']} x {w['launches']}"
             f" (+{w['copies']} copies, {w['fills']} fills), dispatches {w['dispatches']}, overlap {w['overlap']:.3f},"
             f" read {w['read_bytes']} written {w['written_bytes']}; {kernels}"
         )

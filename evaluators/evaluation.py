@@ -170,6 +170,11 @@ class WorkloadAttestation(Frozen):
     """Of one call: the time in which at least one of its kernels, copies or fills ran."""
     overlap: NonNegativeFloat
     """Of that time, how much belonged to two calls at once."""
+    captured: bool = True
+    """Whether a round is one launch of recorded calls, so that ``call_us`` is the device's time; else the program
+    cannot be recorded, and ``call_us`` holds what launching costs the host."""
+    eager_us: NonNegativeFloat | None = None
+    """Of a call launched from the host as a caller would, many in a row, in rounds checked like any."""
     kernels: Annotated[tuple[KernelUse, ...], Field(max_length=MOST_KERNELS)] = ()
     """The longest first."""
     dispatches: NonNegativeFloat | None = None

@@ -89,13 +89,10 @@ def open_gpu_judge(
         if gpu is None:
             yield CompilingJudge(task, builds, environment), environment
             return
-        judge = _on_device(
-            task,
-            CudaPlatform(gpu, zygote, scratch, builds_apart=builder_cores(cpu) != frozenset(cpu.cores)),
-            builds,
-            environment,
-            scratch,
-        )
+        apart = builder_cores(cpu) != frozenset(cpu.cores)
+        platform = CudaPlatform(gpu, zygote, scratch, builds_apart=apart)
+        stack.callback(platform.close)
+        judge = _on_device(task, platform, builds, environment, scratch)
         stack.callback(judge.close)
         yield judge, environment
 

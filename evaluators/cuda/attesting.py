@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -30,6 +30,7 @@ from evaluators.scratch import fresh_folder
 
 WATCHED_ROUNDS = 2
 """Of each order."""
+EAGER_ROUNDS = 3
 _FUNCTION = re.compile(r"^ *Function (\S+):", re.MULTILINE)
 
 
@@ -41,6 +42,7 @@ class Attestor:
     """The recorder, built; ``None`` where there is none."""
     missing: str = ""
     tried: bool = False
+    watcher: Watcher | None = None
 
     @classmethod
     def make(cls, scratch: Path) -> Attestor:
@@ -77,7 +79,8 @@ class Attestor:
         if self.library is None:
             return Attestation(missing=self.missing)
         chosen = list(calibrations.values())
-        watched, missing = _watch(bench, arena, case, chosen)
+        eager = {c.plan.workload.name: _eager(bench, arena, case, c) for c in chosen}
+        watched, missing = self._watch(bench, arena, case, chosen)
         recorded = self._record(bench, arena, case, chosen)
         declared = declared_kernels(case.program)
         found = [
@@ -85,7 +88,7 @@ class Attestor:
                 Seen(name, len(rounds[0]), tuple(rounds[1]), _call_us(case, name), watched.get(name, ())),
                 declared,
                 libraries_allowed=bench.task.libraries,
-            )
+            ).model_copy(update=eager[name])
             for name, rounds in recorded.items()
         ]
         return Attestation(workloads=tuple(found), watched=not missing, missing=missing)
@@ -111,6 +114,32 @@ class Attestor:
             finally:
                 session.close()
         return found
+
+    def _watch(
+        self, bench: Bench, arena: CudaArena, case: Case, calibrations: list[WorkloadCalibration]
+    ) -> tuple[dict[str, tuple[tuple[Watched, ...], ...]], str]:
+        """More rounds of the process in which times were taken, with the counters read; or why not."""
+        try:
+            self.watcher = self.watcher or Watcher()
+            with self.watcher.reserved():
+                if _counted(self.watcher).dispatches:
+                    return {}, "others use this device: its counters count them too"
+                return {
+                    c.plan.workload.name: _watched_orders(bench, arena, case, c, self.watcher) for c in calibrations
+                }, ""
+        except CuptiUnavailable as error:
+            case.session.stop()
+            self.close()
+            return {}, f"the device's counters cannot be read: {error}"
+        except CandidateFailure:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """End the process that reads the counters."""
+        if self.watcher is not None:
+            self.watcher.close()
+            self.watcher = None
 
     @contextmanager
     def _recording(self) -> Iterator[Recorder]:
@@ -143,27 +172,15 @@ def _recorded_round(
         raise CandidateFailure(Status.CHEATING, words) from None
 
 
-def _watch(
-    bench: Bench, arena: CudaArena, case: Case, calibrations: list[WorkloadCalibration]
-) -> tuple[dict[str, tuple[tuple[Watched, ...], ...]], str]:
-    """More rounds of the process in which times were taken, with the counters read; or why not."""
-    found: dict[str, tuple[tuple[Watched, ...], ...]] = {}
-    try:
-        with ExitStack() as stack:
-            watcher = stack.enter_context(Watcher())
-            if _counted(watcher).dispatches:
-                return {}, "others use this device: its counters count them too"
-            for calibration in calibrations:
-                side = candidate_side(bench, case, calibration)
-                orders = calibration.plan.layout.sequences
-                found[calibration.plan.workload.name] = tuple(
-                    tuple(_watched_round(arena, side, calibration, watcher, order) for _ in range(WATCHED_ROUNDS))
-                    for order in orders
-                )
-    except CuptiUnavailable as error:
-        case.session.stop()
-        return {}, f"the device's counters cannot be read: {error}"
-    return found, ""
+def _watched_orders(
+    bench: Bench, arena: CudaArena, case: Case, calibration: WorkloadCalibration, watcher: Watcher
+) -> tuple[tuple[Watched, ...], ...]:
+    """Every order of a workload, several times."""
+    side = candidate_side(bench, case, calibration)
+    return tuple(
+        tuple(_watched_round(arena, side, calibration, watcher, order) for _ in range(WATCHED_ROUNDS))
+        for order in calibration.plan.layout.sequences
+    )
 
 
 def _watched_round(
@@ -187,6 +204,18 @@ def _watched_round(
     finally:
         session.around = nullcontext
     return seen[0]
+
+
+def _eager(bench: Bench, arena: CudaArena, case: Case, calibration: WorkloadCalibration) -> dict[str, float | bool]:
+    """What a call takes that is launched from the host, and whether rounds are recorded, of an ordinary process."""
+    side = candidate_side(bench, case, calibration)
+    assert isinstance(side.session, CudaSession)
+    plan, times = calibration.plan, []
+    for _ in range(EAGER_ROUNDS):
+        slots = [int(slot) for slot in arena.rng.permutation(plan.layout.slots)[: plan.calls]]
+        arena.fill(side.session, calibration.content, slots)  # type: ignore[arg-type]
+        times.append(one_round(side, plan, slots, arena.rng))
+    return {"eager_us": median(times), "captured": side.session.captured}
 
 
 def _counted(watcher: Watcher) -> Watched:

@@ -65,7 +65,7 @@ _Decode = _block(
 )
 _DataInfo = _block(
     "DataInfo",
-    *(("sampling", c_void_p), ("data", c_void_p), ("size", c_size_t)),
+    *(("data", c_void_p), ("size", c_size_t)),
     *(("total", c_size_t), ("populated", c_size_t), ("completed", c_size_t)),
 )
 _Evaluate = _block(
@@ -131,7 +131,7 @@ class Counters:
         decoded = self._call("cuptiPmSamplingDecodeData", _Decode(sampling=self._sampling, **place))
         if decoded.overflow:
             raise CuptiUnavailable("the counters' buffer overflowed")
-        info = self._call("cuptiPmSamplingGetCounterDataInfo", _DataInfo(sampling=self._sampling, **place))
+        info = self._call("cuptiPmSamplingGetCounterDataInfo", _DataInfo(**place))
         totals = [0.0] * len(self._metrics)
         values = (c_double * len(self._metrics))()
         for index in range(info.completed):

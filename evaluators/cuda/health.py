@@ -6,7 +6,7 @@ import os
 import tempfile
 import time
 from contextlib import suppress
-from ctypes import c_size_t, c_uint, c_ulonglong
+from ctypes import c_size_t, c_ubyte, c_ulonglong
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,7 +24,7 @@ PATIENCE_S = 3.0
 SLOW_FACTOR, SLOW_MS = 3.0, 0.5
 XID_WAIT_S = 0.05
 """The driver may report an error some milliseconds after the program has noticed it."""
-_PATTERN = 0x9E37_79B9
+_PATTERN = 0xA5
 _PAUSE_S = 0.02
 
 
@@ -102,8 +102,7 @@ class Health:
     def _look(self) -> tuple[int, float]:
         """Write memory, read it: its checksum, and the milliseconds both took."""
         self._gpu.start_clock()
-        words = c_size_t(SIZE // 4)
-        self._gpu.driver.call("cuMemsetD32_v2", c_ulonglong(self._address), c_uint(_PATTERN), words)
+        self._gpu.driver.call("cuMemsetD8_v2", c_ulonglong(self._address), c_ubyte(_PATTERN), c_size_t(SIZE))
         found = self._gpu.checksum(self._address, SIZE, 1)
         return found, self._gpu.stop_clock()
 

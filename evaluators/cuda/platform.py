@@ -92,6 +92,11 @@ class CudaPlatform:
         except ToolUnavailable as why:
             return without(profile, "ncu", str(why))
 
+    def close(self) -> None:
+        """End what was started for it."""
+        if self._attestor is not None:
+            self._attestor.close()
+
     def after_failure(self, failure: CandidateFailure) -> None:
         """See :class:`evaluators.platform.Platform`."""
         if failure.status in SUSPECT:

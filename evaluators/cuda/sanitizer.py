@@ -15,7 +15,7 @@ _CAP = 240
 _PREFIX = re.compile(r"^=+ ?")
 _SUMMARY = re.compile(r"(?:ERROR SUMMARY: (\d+) error|RACECHECK SUMMARY: .*\((\d+) error)")
 _INVALID = re.compile(r"^(Invalid \S+ \w+ of size [\d,]+ bytes?|Misaligned .*|Device-side .*|Warp .*|.* exception.*)$")
-_RACE = re.compile(r"^Error: (Race reported between .*)$")
+_RACE = re.compile(r"^Error: ((?:Race reported between|Potential \w+ hazard detected) .*)$")
 _TRIFLE = re.compile(r"^\s+(?:by thread|Saved host backtrace|Host Frame|Device Frame)")
 
 
@@ -32,14 +32,18 @@ def parse(report: Report) -> Sanitized:
     """Read a report of either tool.
 
     Raises:
-        ToolUnavailable: the tool did not come to an end of its own; the first line says why.
+        ToolUnavailable: the tool or the program did not come to an end of its own; the message says why.
     """
     rows = [_PREFIX.sub("", row) for row in report.text.splitlines()]
     counts = [int(found[1] or found[2]) for row in rows if (found := _SUMMARY.search(row))]
     if not counts:
         words = next((row for row in [*rows[1:], *report.log.splitlines()] if row.strip()), "it wrote nothing")
         raise ToolUnavailable(f"compute-sanitizer did not end: {words.strip()[:_CAP]}")
-    return Sanitized(max(counts), tuple(dict.fromkeys(_findings(rows)))[:MOST_FINDINGS])
+    findings = tuple(dict.fromkeys(_findings(rows)))[:MOST_FINDINGS]
+    if not findings and report.code != 0:
+        words = next((row for row in reversed(report.log.splitlines()) if row.strip()), "no words")
+        raise ToolUnavailable(f"the program did not run under compute-sanitizer: {words.strip()[:_CAP]}")
+    return Sanitized(max(counts) if findings else 0, findings)
 
 
 def _findings(rows: list[str]) -> list[str]:

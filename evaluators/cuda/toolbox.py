@@ -51,7 +51,7 @@ def _recorder() -> str:
 
 def _counters() -> str:
     try:
-        with Watcher() as watcher:
+        with Watcher() as watcher, watcher.reserved():
             watcher.start()
             watcher.stop()
         return "readable"

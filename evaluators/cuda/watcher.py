@@ -12,6 +12,8 @@ import os
 import select
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -31,10 +33,10 @@ class Watcher:
     """The judge's end: starts the process, and ends it. Use it as a context manager, or call :meth:`close`."""
 
     def __init__(self, device: int = 0) -> None:
-        """Start it and reserve the counters.
+        """Start it.
 
         Raises:
-            CuptiUnavailable: the counters cannot be read here.
+            CuptiUnavailable: there is no driver.
         """
         root = str(Path(evaluators.__file__).resolve().parent.parent)
         self._process = subprocess.Popen(
@@ -49,6 +51,17 @@ class Watcher:
         except BaseException:
             self.close()
             raise
+
+    @contextmanager
+    def reserved(self) -> Iterator[None]:
+        """Have the counters for oneself; after an exception inside, the process is good for nothing more.
+
+        Raises:
+            CuptiUnavailable: they cannot be read here.
+        """
+        self._ask("reserve")
+        yield
+        self._ask("release")
 
     def start(self) -> None:
         """Begin to count."""
@@ -98,24 +111,31 @@ def main(device: int) -> None:
     """Entry of the process: a line for each request, a line of JSON for each answer."""
     try:
         ctypes.CDLL("libcuda.so.1").cuInit(0)
-        counters = Counters(device)
-    except (OSError, CuptiUnavailable) as error:
+    except OSError as error:
         _say({"error": str(error)})
         return
     _say({})
+    counters: Counters | None = None
     for row in sys.stdin:
         try:
-            _say(_obey(counters, row.strip()))
+            match row.strip(), counters:
+                case "reserve", None:
+                    counters = Counters(device)
+                case "start", Counters():
+                    counters.start()
+                case "stop", Counters():
+                    counted = counters.stop()
+                    _say({"totals": counted.totals, "samples": counted.samples})
+                    continue
+                case "release", Counters():
+                    counters.close()
+                    counters = None
+                case request, _:
+                    _say({"error": f"not now: {request}"})
+                    continue
+            _say({})
         except CuptiUnavailable as error:
             _say({"error": str(error)})
-
-
-def _obey(counters: Counters, request: str) -> dict[str, Any]:
-    if request == "start":
-        counters.start()
-        return {}
-    counted = counters.stop()
-    return {"totals": counted.totals, "samples": counted.samples}
 
 
 def _say(answer: dict[str, Any]) -> None:

@@ -130,6 +130,28 @@ def test_the_kernels_words_are_read_for_the_device_they_are_about():
     assert parse_kernel_line("6,1,1,-;usb 1-1: new device") is None
 
 
+@pytest.mark.parametrize(
+    ("row", "number"),
+    [
+        (
+            "4,1163,56328130,c;NVRM: Xid (PCI:0000:00:06): 31, pid=944, name=program, channel 0x0000001e, intr 0. "
+            "MMU Fault: ENGINE GRAPHICS GPC1 GPCCLIENT_T1_8 faulted @ 0x0_00000000.",
+            31,
+        ),
+        (
+            "4,1164,56836944,c;NVRM: Xid (PCI:0000:00:06): 13, Graphics SM Warp Exception on (GPC 1, TPC 4, SM 0): "
+            "Misaligned Address",
+            13,
+        ),
+        ("4,1167,57432710,c;NVRM: Xid (PCI:0000:00:06): 43, pid=950, name=program, channel 0x0000001e", 43),
+    ],
+)
+def test_what_a_driver_wrote_after_errors_of_programs_is_read(row, number):
+    found = parse_kernel_line(row, "00000000:00:06.0")
+    assert found is not None
+    assert (found.number, found.whose) == (number, "program")
+
+
 def test_what_the_log_says_is_kept_beside_the_event():
     assert _merged([Xid(31), Xid(45)], [Xid(31, "faulted @ 0x0")]) == [Xid(31, "faulted @ 0x0"), Xid(45)]
     assert _merged([], [Xid(13, "trap")]) == [Xid(13, "trap")]

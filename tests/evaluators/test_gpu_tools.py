@@ -17,6 +17,8 @@ from evaluators.task_loading import load_task
 from evaluators.zygote.client import Zygote
 
 TASKS = Path(__file__).parents[2] / "tasks"
+DATA = Path(__file__).parents[1] / "data" / "gpu_tools"
+"""Recorded on an H200 with driver 580 and the tools of CUDA 13.0."""
 MEMCHECK = """\
 ========= COMPUTE-SANITIZER
 ========= Invalid __global__ write of size 4 bytes
@@ -69,6 +71,34 @@ def test_an_access_beyond_a_buffer_is_told_with_kernel_and_place():
     assert "Host Frame" not in found.findings[0]
 
 
+def recorded(name: str) -> Report:
+    return report((DATA / name).read_text())
+
+
+@pytest.mark.parametrize(
+    ("name", "errors", "words"),
+    [
+        ("sanitizer_memcheck_illegal.txt", 2, "write of size 4 bytes at illegal()+0x40 in program.cu:12"),
+        ("sanitizer_memcheck_misaligned.txt", 2, "Access to 0x7f90c6800004 is misaligned"),
+        ("sanitizer_racecheck_races.txt", 64, "hazard detected at __shared__ 0x47c in block (0,0,0)"),
+        ("sanitizer_racecheck_fine.txt", 0, ""),
+    ],
+)
+def test_what_a_sanitizer_said_on_a_device_is_read(name, errors, words):
+    found = sanitizer.parse(recorded(name))
+    assert (found.errors > 0) == (errors > 0)
+    assert words in " ".join(found.findings)
+
+
+def test_what_ncu_said_on_a_device_is_read():
+    (kernel,) = ncu.parse(recorded("ncu_copies.txt"))
+    assert kernel.name == "stream_copy(const float4 *, float4 *, long)"
+    assert kernel.launches == 3
+    assert kernel.value(ncu.DURATION) == 131_744
+    assert kernel.values["dram__bytes_read.sum"] == (268_451_840, "byte")
+    assert kernel.values["launch__registers_per_thread"] == (32, "register/thread")
+
+
 def test_a_race_is_told_with_both_its_ends():
     found = sanitizer.parse(report(RACECHECK))
     assert found.errors == 1
@@ -94,6 +124,12 @@ def test_a_sanitizer_that_did_not_end_says_why():
         sanitizer.parse(report("", "cannot bind\n"))
     with pytest.raises(ToolUnavailable, match="wrote nothing"):
         sanitizer.parse(report(""))
+
+
+def test_a_program_that_did_not_run_under_it_is_neither_clean_nor_wrong():
+    text = "========= Target application returned an error\n========= ERROR SUMMARY: 1 error\n"
+    with pytest.raises(ToolUnavailable, match="did not run under compute-sanitizer: ImportError"):
+        sanitizer.parse(report(text, "Traceback\nImportError: no triton\n", 1))
 
 
 def test_findings_are_few_and_short():
