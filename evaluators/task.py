@@ -107,6 +107,8 @@ class Task(Frozen):
     archive: tuple[ArchiveDimension, ...] = ()
     seed_program: str
     """Path inside the task folder of the program the search starts from."""
+    reference: str = "reference.py"
+    """The reference's path from the task folder; tasks that differ in their element types may share a sibling's."""
     best_known: float | None = None
     """For value-scored tasks: the best published score."""
     best_known_source: str = ""
@@ -121,6 +123,11 @@ class Task(Frozen):
     """SHA-256 over every file that decides a verdict."""
     inputs_hash: str
     """SHA-256 over generator, workloads and captured data."""
+
+    @property
+    def reference_path(self) -> Path:
+        """Where the reference lies; not every task has one."""
+        return self.folder / self.reference
 
     def search_workloads(self) -> tuple[Workload, ...]:
         """The scored workloads, in file order."""
