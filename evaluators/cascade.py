@@ -54,7 +54,7 @@ def correctness(bench: Bench, arena: Arena, case: Case, workloads: Sequence[Work
     for workload in workloads:
         slot_bytes = layout_of(bench.task, workload, 1).input_stride
         room = max(min(arena.input_bytes // max(slot_bytes, 1), CHECK_SLOTS), 1)
-        families = checks.families()
+        families = checks.families(workload)
         for start in range(0, len(families), room):
             part = checks.cases(workload, families[start : start + room])
             check_families(bench, arena, case, workload, part)

@@ -15,7 +15,6 @@ from evaluators.evaluation import Status
 from evaluators.mutants import SEVERAL_ROWS, Case, Mutant, mutants
 from evaluators.reference import Arrays, Reference, check_reference, load_reference
 from evaluators.task import Task, Workload
-from evaluators.task_hash import REFERENCE_FILE
 from evaluators.task_loading import load_task
 from evaluators.tolerance import LOCK_NAME, OutputLimits, ToleranceLock, load_lock, measure_limits, write_lock
 
@@ -65,7 +64,7 @@ def check_task(task: Task, *, freeze: bool = False, programs: ProgramCheck | Non
     rows: tuple[CheckRow, ...] = ()
     lock_path = None
     measure = False
-    if (task.folder / REFERENCE_FILE).is_file():
+    if task.reference_path.is_file():
         lock_path = task.folder / LOCK_NAME
         reference = load_reference(task)
         check_reference(reference)

@@ -64,6 +64,7 @@ class CheckSet:
         self._folder = folder
         self._rng = rng
         self._cases: dict[tuple[str, str], CheckCase] = {}
+        self._chosen: dict[str, list[str]] = {}
 
     def case(self, workload: Workload, family: str) -> CheckCase:
         """The inputs of one family. Arrays are not to be written."""
@@ -72,7 +73,11 @@ class CheckSet:
     def cases(self, workload: Workload, families: Sequence[str]) -> list[CheckCase]:
         """The inputs of some families, made side by side where they are not there yet."""
         made = self._made([(workload, family) for family in families])
-        return [made.get((workload.name, f)) or self._cases[workload.name, f] for f in families]
+        found = [made.get((workload.name, f)) or self._cases[workload.name, f] for f in families]
+        if not self._keeps:
+            for family in families:
+                self._cases.pop((workload.name, family), None)
+        return found
 
     def make(self, workloads: Iterable[Workload]) -> None:
         """Make every family of these workloads now."""
@@ -100,18 +105,27 @@ class CheckSet:
         return CheckSet(self._reference, folder, rng, whole_ordinary=self._whole_ordinary, makers=self._makers)
 
     def fresh(self) -> CheckSet:
-        """Another set for a confirmation: inputs of its own, of some families each, and gone when it is."""
+        """Another set that forgets at once: inputs of its own, of some families each."""
         return CheckSet(
             self._reference,
             self._folder,
-            self._rng,
+            self._rng.spawn(1)[0],
             keep=False,
             whole_ordinary=self._whole_ordinary,
             makers=self._makers,
         )
 
-    def families(self) -> list[str]:
+    def drawn(self, workloads: Sequence[Workload]) -> CheckSet:
+        """As :meth:`fresh`, made for these workloads now: each of them is asked for once, and then forgotten."""
+        made = self.fresh()
+        made._chosen = {w.name: made.families(w) for w in workloads}
+        made._cases = made._made([(w, family) for w in workloads for family in made._chosen[w.name]])
+        return made
+
+    def families(self, workload: Workload) -> list[str]:
         """The families to check a workload on: all of them, or the ordinary one and some others drawn at random."""
+        if workload.name in self._chosen:
+            return self._chosen[workload.name]
         ordinary, *others = self._reference.families
         if self._keeps or len(others) <= FRESH_FAMILIES:
             return [ordinary, *others]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import numpy as np
 
 from evaluators.check_set import CheckCase
-from evaluators.compare import compare_outputs
+from evaluators.compare import Comparison, compare_outputs
 from evaluators.dtypes import Array
 from evaluators.evaluation import ErrorMeasure, Status
 from evaluators.failure import CandidateFailure
@@ -19,6 +21,8 @@ from evaluators.tolerance import ToleranceLock
 
 SAMPLED_ROWS = 32
 """Output rows compared in one call of a timed round, drawn after the runner has stopped."""
+BLOCK_ELEMENTS, BLOCKS_AT_ONCE = 1 << 21, 4
+"""Outputs that are compared whole are compared in blocks of so many elements, so many at once."""
 SMALL_ROWS = 64
 """Outputs of at most this many rows are always compared whole."""
 
@@ -83,16 +87,46 @@ class Checker:
         arguments = session.arguments(slot)
         given = inputs if inputs is not None else arguments
         rows = None if whole else self._rows(arguments)
+        if whole and self._in_blocks(session, slot, workload, family, given):
+            return
         oracle = self._reference.oracle(given, rows)
         scale = self._reference.scale(given, rows, oracle)
         self.check_case(session, slot, workload, CheckCase(family, given, rows, oracle, scale))
 
     def check_case(self, session: Session, slot: int, workload: Workload, case: CheckCase) -> None:
         """Compare one slot's outputs with an oracle that is known already; raise the failure if they are wrong."""
-        arguments, rows, family = session.arguments(slot), case.rows, case.family
+        arguments, rows = session.arguments(slot), case.rows
         outputs = {name: arguments[name] if rows is None else arguments[name][rows] for name in self._dtypes}
-        limits = self._lock.of(workload.name, family)
+        limits = self._lock.of(workload.name, case.family)
         comparison = compare_outputs(outputs, case.oracle, case.scale, limits, self._dtypes, rows=rows)
+        self._conclude(session, slot, workload, case.family, comparison)
+
+    def _in_blocks(
+        self, session: Session, slot: int, workload: Workload, family: str, given: Mapping[str, Array]
+    ) -> bool:
+        """Compare every row of large outputs, a block of rows at a time and several at once; whether they are large."""
+        arguments = session.arguments(slot)
+        counts = {arguments[name].shape[:1] for name in self._dtypes}
+        elements = sum(arguments[name].size for name in self._dtypes)
+        if elements <= BLOCK_ELEMENTS or len(counts) != 1 or counts == {()}:
+            return False
+        ((count,),) = counts
+        limits = self._lock.of(workload.name, family)
+        pending: deque[Future[Comparison]] = deque()
+        with ThreadPoolExecutor(BLOCKS_AT_ONCE) as pool:
+            for rows in np.array_split(np.arange(count), min(-(-elements // BLOCK_ELEMENTS), count)):
+                outputs = {name: arguments[name][rows] for name in self._dtypes}
+                oracle = self._reference.oracle(given, rows)
+                scale = self._reference.scale(given, rows, oracle)
+                pending.append(pool.submit(compare_outputs, outputs, oracle, scale, limits, self._dtypes, rows=rows))
+                if len(pending) > BLOCKS_AT_ONCE:
+                    self._conclude(session, slot, workload, family, pending.popleft().result())
+            while pending:
+                self._conclude(session, slot, workload, family, pending.popleft().result())
+        return True
+
+    def _conclude(self, session: Session, slot: int, workload: Workload, family: str, comparison: Comparison) -> None:
+        """Keep the errors; raise the failure where there is one."""
         self._record(workload.name, family, comparison.errors)
         if comparison.passed:
             return

@@ -60,6 +60,7 @@ class KernelJudge:
         self._arena = self._make_arena(self._task.search_workloads(), also=self._edge())
         self._best_score = 0.0
         self._attested: set[str] = set()
+        self._kept_heldout: Arena | None = None
         self._heldout_calibrations: dict[str, WorkloadCalibration] = {}
         self.calibrations: dict[str, WorkloadCalibration] = {}
 
@@ -101,23 +102,31 @@ class KernelJudge:
             language: its language.
             every_baseline: pair it with every baseline on the search workloads, not only with the contenders.
         """
+        drawn: list[CheckSet] = []
+        workloads = (*self._edge(), *self._task.search_workloads())
+
+        def draw() -> None:
+            checks = self._bench.checks
+            ahead = self._platform.makes_ahead
+            drawn.append(checks.drawn((*workloads, *self._heldout())) if ahead else checks.fresh())
 
         def stages(trail: Trail, program: BuiltProgram) -> Evaluation:
-            fresh = self._bench.checks.fresh()
+            fresh = drawn.pop()
             with self._case(self._arena, program, trail) as case:
                 smoke(self._bench, self._arena, case)
-                workloads = (*self._edge(), *self._task.search_workloads())
                 correctness(self._bench, self._arena, case, workloads, fresh)
                 trail.enter(Stage.CONFIRMATION)
                 speedup = self._fixed_rounds(case, every_baseline=every_baseline)
                 self._attest(case)
                 self._platform.sanitize(self._bench, case)
             calibrations = dict(self.calibrations)
-            for workload in self._heldout():
-                calibrations[workload.name] = self._heldout_rounds(case, workload, fresh)
+            if self._heldout():
+                with self._heldout_arena() as arena:
+                    for workload in self._heldout():
+                        calibrations[workload.name] = self._heldout_rounds(arena, case, workload, fresh)
             return passed_evaluation(self._subject(source), case, calibrations, speedup, confirmed=True)
 
-        return self._judged(source, language, stages, PATIENCE_S)
+        return self._judged(source, language, stages, PATIENCE_S, draw)
 
     def duel(self, challenger: tuple[str, Language], occupant: tuple[str, Language]) -> Duel:
         """Compare two programs that passed, paired and interleaved."""
@@ -167,6 +176,8 @@ class KernelJudge:
 
     def close(self) -> None:
         """End the baselines' runners and give the device's lock back."""
+        if self._kept_heldout is not None:
+            self._kept_heldout.close()
         self._arena.close()
         self._device.close()
 
@@ -176,17 +187,23 @@ class KernelJudge:
         language: Language,
         stages: Callable[[Trail, BuiltProgram], Evaluation],
         patience_s: Sequence[float] = (),
+        ahead: Callable[[], None] = lambda: None,
     ) -> Evaluation:
-        """Go through the stages, and again after each of these waits while others disturb the measurement."""
+        """Go through the stages, and again after each of these waits while others disturb the measurement.
+
+        ``ahead`` is called before, each time, while the device may be somebody else's.
+        """
         trail = Trail()
         try:
             program = self._build(trail, source, language)
+            ahead()
             with self._device.held(), trail.on_device():
                 evaluation = stages(trail, program)
             for wait_s in patience_s:
                 if not disturbed(evaluation):
                     break
                 time.sleep(wait_s)
+                ahead()
                 with self._device.held(), trail.on_device():
                     evaluation = stages(trail, program)
         except CandidateFailure as failure:
@@ -313,24 +330,36 @@ class KernelJudge:
                     timed_rounds(self._bench, self._arena, case, single, baseline, FIRST_LOOK)
         return self._interval(case)
 
-    def _heldout_rounds(self, case: Case, workload: Workload, checks: CheckSet) -> WorkloadCalibration:
+    @contextmanager
+    def _heldout_arena(self) -> Iterator[Arena]:
+        """Where held-out workloads are timed; kept where what lies there takes long to make."""
+        if not self._platform.makes_ahead:
+            with self._make_arena(self._heldout()) as arena:
+                yield arena
+            return
+        if self._kept_heldout is None:
+            self._kept_heldout = self._make_arena(self._heldout())
+        yield self._kept_heldout
+
+    def _heldout_rounds(self, arena: Arena, case: Case, workload: Workload, checks: CheckSet) -> WorkloadCalibration:
         """Check and time one held-out workload in a new process, against the contenders among the baselines."""
         contenders = sorted({name for c in self.calibrations.values() for name in c.contenders})
         bench = replace(self._bench, baselines={name: self._bench.baselines[name] for name in contenders})
-        with self._make_arena([workload]) as arena:
-            known = self._heldout_calibrations.get(workload.name)
-            if known is None:
-                calibration = calibrate(bench, arena, workload, self._task.languages, rough=True)
-                self._heldout_calibrations[workload.name] = calibration
-            else:
-                calibration = replace(known, content=arena.content(bench.reference, workload))
-            with self._case(arena, case.program, case.trail) as again:
-                correctness(bench, arena, again, [workload], checks)
-                case.trail.enter(Stage.CONFIRMATION)
-                if calibration.strongest is not None:
-                    timed_rounds(bench, arena, again, calibration, calibration.strongest, FIRST_LOOK)
-                case.times.update(again.times)
-                case.prepare_ms.update(again.prepare_ms)
+        known = self._heldout_calibrations.get(workload.name)
+        if known is None:
+            calibration = calibrate(bench, arena, workload, self._task.languages, rough=True)
+            self._heldout_calibrations[workload.name] = calibration
+        elif arena is self._kept_heldout:
+            calibration = known
+        else:
+            calibration = replace(known, content=arena.content(bench.reference, workload))
+        with self._case(arena, case.program, case.trail) as again:
+            correctness(bench, arena, again, [workload], checks)
+            case.trail.enter(Stage.CONFIRMATION)
+            if calibration.strongest is not None:
+                timed_rounds(bench, arena, again, calibration, calibration.strongest, FIRST_LOOK)
+            case.times.update(again.times)
+            case.prepare_ms.update(again.prepare_ms)
         return calibration
 
     def _doubt(self, evaluation: Evaluation) -> str | None:

@@ -1,15 +1,18 @@
 """A task's trusted ``reference.py``: generator, float64 oracle, honest variants. Loaded in the judge only.
 
-The module provides (arrays in the storage types of :mod:`evaluators.dtypes`, rows along the first axis):
+The module provides (arrays in the storage types of :mod:`evaluators.dtypes`, or fp32 numbers that are rounded to the
+argument's type where NumPy has none for it; rows along the first axis):
 
 - ``FAMILIES``: names of input families, the ordinary one first;
 - ``generate(axes, family, rng)``: content for every ``in``, ``inout`` and ``const`` argument;
 - ``oracle(inputs, rows=None)``: every output in float64 (longdouble for fp64 outputs), or only those rows of it;
 - ``honest_variants(inputs, rows=None)``: name -> outputs, as honest programs of the allowed precisions compute them;
-- ``traffic_bytes(axes)``, ``operations(axes)``: what one call must move and do at least;
+- ``operations(axes)``: what one call must do at least;
+- optional ``traffic_bytes(axes)``: what it must move at least, default every argument once;
 - optional ``scale(inputs, rows=None)``: the magnitude against which a row's error counts, default max |oracle|;
 - optional ``mutants(inputs, rows=None)``: name -> outputs that are wrong and must be caught;
-- optional ``ROW_AXIS``: an axis along which output rows are independent: limits are measured on fewer of them.
+- optional ``ROW_AXIS``: an axis along which output rows are independent: limits are measured on fewer of them;
+- optional ``COLUMN_AXIS``: one along which all outputs are independent too, so that limits need few columns.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from math import prod
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -28,11 +32,10 @@ from evaluators.dtypes import DTYPES, Array, encode, storage_dtype
 from evaluators.errors import TaskError
 from evaluators.shapes import axis_names, evaluate_shape
 from evaluators.task import Arg, DType, Task, Workload
-from evaluators.task_hash import REFERENCE_FILE
 
 Arrays = dict[str, Array]
 
-_REQUIRED = ("generate", "oracle", "honest_variants", "traffic_bytes", "operations")
+_REQUIRED = ("generate", "oracle", "honest_variants", "operations")
 
 
 @dataclass(frozen=True)
@@ -45,11 +48,13 @@ class Reference:
     """Input families; the first is the ordinary one, which timed rounds use."""
     row_axis: str | None
     """An axis along which output rows do not depend on each other, so that limits may be measured on fewer rows."""
+    column_axis: str | None = None
+    """The same of outputs' columns."""
 
     @property
     def path(self) -> Path:
         """The file."""
-        return self.task.folder / REFERENCE_FILE
+        return self.task.reference_path
 
     @cached_property
     def inputs(self) -> tuple[Arg, ...]:
@@ -88,7 +93,8 @@ class Reference:
         made = self._call("generate", dict(workload.axes), family, rng)
         self._check_names("generate", made, {arg.name for arg in self.inputs})
         for arg in self.inputs:
-            array, shape, dtype = made[arg.name], evaluate_shape(arg, workload.axes), storage_dtype(arg.dtype)
+            made[arg.name] = array = _stored(made[arg.name], arg.dtype)
+            shape, dtype = evaluate_shape(arg, workload.axes), storage_dtype(arg.dtype)
             if not isinstance(array, np.ndarray) or array.shape != shape or array.dtype != dtype:
                 found = f"{array.dtype}{list(array.shape)}" if isinstance(array, np.ndarray) else type(array).__name__
                 raise self._error("generate", f"{arg.name!r} is {found}, must be {dtype}{list(shape)}")
@@ -125,7 +131,13 @@ class Reference:
 
     def traffic_bytes(self, workload: Workload) -> int:
         """Bytes that one call must move at least: inputs read once, outputs written once."""
-        return int(self._call("traffic_bytes", dict(workload.axes)))
+        if hasattr(self.module, "traffic_bytes"):
+            return int(self._call("traffic_bytes", dict(workload.axes)))
+        shapes = {arg: evaluate_shape(arg, workload.axes) for arg in self.task.args}
+        return sum(
+            prod(shape) * storage_dtype(arg.dtype).itemsize * (2 if arg.role == "inout" else 1)
+            for arg, shape in shapes.items()
+        )
 
     def operations(self, workload: Workload) -> int:
         """Arithmetic operations of one call."""
@@ -151,6 +163,7 @@ class Reference:
         for name, outputs in variants.items():
             self._check_outputs(f"{function}[{name!r}]", outputs, inputs, rows)
             for output, dtype in self.outputs.items():
+                outputs[output] = _stored(outputs[output], dtype)
                 if outputs[output].dtype != storage_dtype(dtype):
                     found, wanted = outputs[output].dtype, storage_dtype(dtype)
                     raise self._error(f"{function}[{name!r}]", f"{output!r} is {found}, must be {wanted}")
@@ -186,7 +199,7 @@ def load_reference(task: Task) -> Reference:
     Raises:
         TaskError: it is missing, does not import, or lacks a function.
     """
-    path = task.folder / REFERENCE_FILE
+    path = task.reference_path
     module = import_file(path)
     for name in _REQUIRED:
         if not callable(getattr(module, name, None)):
@@ -194,10 +207,11 @@ def load_reference(task: Task) -> Reference:
     families = getattr(module, "FAMILIES", None)
     if not isinstance(families, tuple | list) or not families or not all(isinstance(f, str) for f in families):
         raise TaskError(f"{path}: FAMILIES must be a tuple of names, the ordinary family first")
-    row_axis = getattr(module, "ROW_AXIS", None)
-    if row_axis is not None and row_axis not in axis_names(task.args):
-        raise TaskError(f"{path}: ROW_AXIS = {row_axis!r} is not an axis of the task")
-    return Reference(task, module, tuple(families), row_axis)
+    axes = {name: getattr(module, name, None) for name in ("ROW_AXIS", "COLUMN_AXIS")}
+    for name, axis in axes.items():
+        if axis is not None and axis not in axis_names(task.args):
+            raise TaskError(f"{path}: {name} = {axis!r} is not an axis of the task")
+    return Reference(task, module, tuple(families), axes["ROW_AXIS"], axes["COLUMN_AXIS"])
 
 
 def check_reference(reference: Reference) -> None:
@@ -260,6 +274,13 @@ def task_precision(task: Task, dtype: DType) -> DType:
 def far_off_ulp(inside: DType, dtype: DType) -> float:
     """The error, in ulp of ``dtype``, at which a program in precision ``inside`` has lost half of its digits."""
     return float(2.0 ** (DTYPES[dtype].precision - DTYPES[inside].precision / 2))
+
+
+def _stored(array: Any, dtype: DType) -> Any:
+    """Numbers in fp32 as bits, for a type that NumPy does not have; anything else as it is."""
+    packed = not DTYPES[dtype].exact and storage_dtype(dtype).kind == "u"
+    is_numbers = isinstance(array, np.ndarray) and array.dtype == np.float32
+    return encode(array, dtype) if packed and is_numbers else array
 
 
 def _same(one: Mapping[str, Array], other: Mapping[str, Array]) -> bool:

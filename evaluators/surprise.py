@@ -67,9 +67,10 @@ class Surprises:
         small = self._small(workload)
         if rng.random() >= (SHARE_SMALL if small else SHARE_LARGE):
             return None
-        family = str(rng.choice(self._reference.families))
-        known = (workload.name, family) in seen
-        case = (self._fresh if small or known else self._stock).case(workload, family)
+        families = self._reference.families
+        unseen = [family for family in families if (workload.name, family) not in seen]
+        family = str(rng.choice(unseen or families))
+        case = (self._stock if unseen and not small else self._fresh).case(workload, family)
         if not small:
             seen.add((workload.name, family))
         chosen = tuple(int(slot) for slot in rng.choice(slots, min(2, len(slots)), replace=False))

@@ -109,6 +109,8 @@ class Task(Frozen):
     archive: tuple[ArchiveDimension, ...] = ()
     seed_program: str
     """Path inside the task folder of the program the search starts from."""
+    reference: str = "reference.py"
+    """The reference's path from the task folder; tasks that differ in their element types may share a sibling's."""
     best_known: float | None = None
     """For value-scored tasks: the best published score."""
     best_known_source: str = ""
@@ -123,6 +125,16 @@ class Task(Frozen):
     """SHA-256 over every file that decides a verdict."""
     inputs_hash: str
     """SHA-256 over generator, workloads and captured data."""
+
+    @property
+    def reference_path(self) -> Path:
+        """Where the reference lies; not every task has one."""
+        return self.folder / self.reference
+
+    @property
+    def device_oracle_path(self) -> Path:
+        """Where the oracle for a GPU lies, beside the reference; few tasks have one."""
+        return self.reference_path.parent / "device_oracle.py"
 
     def search_workloads(self) -> tuple[Workload, ...]:
         """The scored workloads, in file order."""

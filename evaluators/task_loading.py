@@ -75,7 +75,7 @@ def load_task(folder: Path) -> Task:
     shape_of_inputs = json.dumps([task.model_dump(mode="json")[key] for key in ("args", "workloads")], sort_keys=True)
     return task.model_copy(
         update={
-            "hash": hash_files(folder, verdict_files(folder)),
+            "hash": hash_files(folder, verdict_files(task)),
             "inputs_hash": hash_files(folder, inputs_files(task), salt=shape_of_inputs),
         }
     )

@@ -11,7 +11,6 @@ from pathlib import Path
 from evaluators.errors import TaskError
 from evaluators.shapes import ShapeError, axis_names, evaluate_shape
 from evaluators.task import Language, Task
-from evaluators.task_hash import REFERENCE_FILE
 
 SUFFIXES: dict[str, tuple[Language, ...]] = {".cpp": ("cpp",), ".cu": ("cuda",), ".py": ("python", "triton", "torch")}
 """Which languages a source file of this suffix may be written in."""
@@ -112,9 +111,17 @@ def _check_files(task: Task) -> None:
     for baseline in task.baselines:
         _check_file(task, f"baseline {baseline.name!r}: file", baseline.file)
     if task.evaluator == "kernel":
-        _check_file(task, "evaluator = 'kernel' needs", REFERENCE_FILE)
+        _check_reference(task)
     elif ".py:" in task.evaluator:
         _check_file(task, "evaluator", task.evaluator.rpartition(":")[0])
+
+
+def _check_reference(task: Task) -> None:
+    """A reference lies in the task's folder or in one beside it."""
+    if not task.reference_path.resolve().is_relative_to(task.folder.parent):
+        raise ValueError(f"reference = {task.reference!r} lies neither in the task's folder nor in one beside it")
+    if not task.reference_path.is_file():
+        raise ValueError(f"reference = {task.reference!r}: no such file; evaluator = 'kernel' needs one")
 
 
 def _check_file(task: Task, key: str, name: str) -> None:

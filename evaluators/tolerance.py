@@ -23,7 +23,6 @@ from evaluators.dtypes import DTYPES
 from evaluators.errors import TaskError
 from evaluators.reference import Reference
 from evaluators.task import Task, Workload
-from evaluators.task_hash import REFERENCE_FILE
 
 LOCK_NAME = "tolerance.lock"
 FACTOR = 2.0
@@ -34,6 +33,8 @@ RMS_FLOOR_ULP = 0.3
 """u for the rms: 1 / sqrt(12), the rms of correct rounding."""
 ROWS = 64
 """Rows measured a seed."""
+COLUMNS = 256
+"""Columns of them, where those are independent too."""
 SEEDS = 100
 
 _LIMITS_OFF = Limit(math.inf, math.inf)
@@ -72,7 +73,7 @@ def reference_hash(task: Task) -> str:
     for arg in dump["args"]:
         del arg["transform"]
     digest = hashlib.sha256(json.dumps(dump, sort_keys=True).encode())
-    digest.update((task.folder / REFERENCE_FILE).read_bytes())
+    digest.update(task.reference_path.read_bytes())
     return digest.hexdigest()
 
 
@@ -98,6 +99,7 @@ def measure_limits(reference: Reference, seeds: int = SEEDS) -> ToleranceLock:
         "rms_floor_ulp": RMS_FLOOR_ULP,
         "seeds": seeds,
         "rows": ROWS,
+        **({} if reference.column_axis is None else {"columns": COLUMNS}),
         "variants": list(variants),
         "numpy": np.__version__,
     }
@@ -105,10 +107,17 @@ def measure_limits(reference: Reference, seeds: int = SEEDS) -> ToleranceLock:
 
 
 def _measured_workload(reference: Reference, workload: Workload) -> Workload:
-    """The workload with just as many rows as are measured, where rows are independent: many where it has few."""
-    if reference.row_axis is None:
-        return workload
-    return workload.model_copy(update={"axes": {**workload.axes, reference.row_axis: ROWS}})
+    """The workload with just as many rows as are measured, where rows are independent: many where it has few.
+
+    And with at most so many columns, where those are independent. A row's scale, its largest result, is then somewhat
+    smaller than over all of its columns, and an error in ulp of it larger: never is a limit too tight by that.
+    """
+    axes = dict(workload.axes)
+    if reference.row_axis is not None:
+        axes[reference.row_axis] = ROWS
+    if reference.column_axis is not None:
+        axes[reference.column_axis] = min(axes[reference.column_axis], COLUMNS)
+    return workload.model_copy(update={"axes": axes})
 
 
 def _measure_family(

@@ -33,7 +33,8 @@ class DeviceGuard:
     def __init__(self, gpu: Gpu, layout: Layout, outputs: DeviceBuffer, rng: np.random.Generator) -> None:
         self._gpu, self._layout, self._base, self._rng = gpu, layout, outputs.address, rng
         self._gaps = gaps_between(layout)
-        self._pattern = Scratch(gpu, rng.integers(0, 256, max(layout.output_stride, 8), dtype=np.uint8))
+        longest = max((stop - start for start, stop in self._gaps), default=1)
+        self._pattern = Scratch(gpu, rng.integers(0, 256, longest, dtype=np.uint8))
         self._outputs = [p for p in layout.places if p.role == "out" and p.nbytes]
         elements = {p.name: np.array([poison_element(p.dtype, rng)]).view(np.uint8) for p in self._outputs}
         words = {name: np.resize(element, WORD) for name, element in elements.items()}
@@ -49,7 +50,7 @@ class DeviceGuard:
     def arm(self) -> None:
         """Write guards, and poison into every byte of every slot."""
         for start, stop in self._gaps:
-            self._paint(start, stop, self._pattern.address + start, stop - start)
+            self._paint(start, stop, self._pattern.address, stop - start)
         for place in self._outputs:
             self._poison_whole(place)
         self._marks = {}
@@ -71,7 +72,7 @@ class DeviceGuard:
     def broken(self) -> str | None:
         """One line about a guard zone whose bytes changed, or ``None``."""
         for start, stop in self._gaps:
-            if self._differing(self._all, start, stop, self._pattern.address + start, stop - start):
+            if self._differing(self._all, start, stop, self._pattern.address, stop - start):
                 return f"wrote outside its output buffer (within {GUARD_BYTES} bytes of it)"
         return None
 

@@ -19,7 +19,6 @@ from evaluators.dtypes import Array
 from evaluators.errors import TaskError
 from evaluators.reference import Arrays, Reference, import_file, largest_of_rows
 
-ORACLE_FILE = "device_oracle.py"
 AGREEMENT = 2.0**-40
 """Of a row's largest value: both compute in float64, perhaps in another order."""
 SEED = 0x0AC1E
@@ -41,7 +40,7 @@ class DeviceReference(Reference):
             made = self.on_device(tensors, chosen)
             outputs = {name: value.cpu().numpy() for name, value in made.items()}
         except Exception as error:  # a task author's code: whatever it raises is a mistake in the task
-            raise TaskError(f"{self.task.folder / ORACLE_FILE}: {type(error).__name__}: {error}") from error
+            raise TaskError(f"{self.task.device_oracle_path}: {type(error).__name__}: {error}") from error
         self._check_outputs("oracle on the device", outputs, inputs, rows)
         return outputs
 
@@ -56,7 +55,7 @@ def with_device_oracle(reference: Reference) -> Reference:
     Raises:
         TaskError: the two oracles disagree on an edge workload.
     """
-    path = reference.task.folder / ORACLE_FILE
+    path = reference.task.device_oracle_path
     if not path.is_file():
         return reference
     function = getattr(import_file(path), "oracle", None)
@@ -79,7 +78,7 @@ def _compare(host: Reference, device: DeviceReference) -> None:
                     close = (np.abs(found[name] - values) <= step) | (found[name] == values)
                 if not (close | (np.isnan(found[name]) & np.isnan(values))).all():
                     where = f"workload {workload.name!r}, family {family!r}"
-                    raise TaskError(f"{host.task.folder / ORACLE_FILE}: {where}: {name!r} disagrees with reference.py")
+                    raise TaskError(f"{host.task.device_oracle_path}: {where}: {name!r} disagrees with reference.py")
 
 
 def _tensor(value: Any, dtype: str) -> Any:

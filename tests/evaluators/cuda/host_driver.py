@@ -52,8 +52,9 @@ class HostDriver:
         ctypes.memmove(target, address, size)
 
     def call(self, name: str, *arguments: Any) -> None:
-        assert name == "cuMemsetD8_v2"
-        ctypes.memset(arguments[0].value, arguments[1].value, arguments[2].value)
+        kind = {"cuMemsetD8_v2": ctypes.c_uint8, "cuMemsetD32_v2": ctypes.c_uint32}[name]
+        address, value, count = (argument.value for argument in arguments)
+        (kind * count).from_address(address)[:] = [value] * count
 
     def module(self, image: bytes) -> None:
         del image

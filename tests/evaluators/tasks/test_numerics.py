@@ -15,15 +15,15 @@ from evaluators.compare import Limit, compare, compare_outputs
 from evaluators.dtypes import DTYPES, decode, encode
 from evaluators.mutants import mutants
 from evaluators.reference import load_reference
-from evaluators.task_hash import REFERENCE_FILE
-from evaluators.task_loading import load_task
+from evaluators.task_loading import TASK_FILE, load_task
 from evaluators.tolerance import ROWS, _measured_workload, load_lock, measure_limits
 
 ROOT = Path(__file__).parents[3]
 SHIPPED = sorted(
     path.parent
     for pattern in ("tasks/*", "tests/data/*", "benchmarks/noise/tasks/*")
-    for path in ROOT.glob(f"{pattern}/{REFERENCE_FILE}")
+    for path in ROOT.glob(f"{pattern}/{TASK_FILE}")
+    if load_task(path.parent).reference_path.is_file()
 )
 CHEAP_ELEMENTS = 1 << 19
 """What a workload's inputs may be, with as few rows as limits are measured on, to be drawn a thousand times."""
