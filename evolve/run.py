@@ -17,6 +17,7 @@ from evolve.bans import Bans
 from evolve.booking import Booking
 from evolve.broken_off import BrokenOff
 from evolve.budget import NOTHING, Budget, Charge, Clock, Reservation, Spent
+from evolve.database.codec import storable
 from evolve.database.mail import Answer
 from evolve.database.model_records import Ending
 from evolve.database.records import (
@@ -34,7 +35,7 @@ from evolve.database.storage import Storage
 from evolve.equivalents import Equivalents
 from evolve.errors import EvolveError
 from evolve.experience import Experience
-from evolve.intake import answered, finished_twin, new_program, seed_proposal, storable
+from evolve.intake import answered, finished_twin, new_program, seed_proposal
 from evolve.island import Island
 from evolve.observer import Progress
 from evolve.opening import create_storage, open_storage

@@ -13,10 +13,11 @@ from evaluators.task_rules import program_language
 from evolve.agents.briefing import Briefing, brief
 from evolve.budget import Budget, Charge, Spent
 from evolve.config import Config, parse_config
+from evolve.database.codec import storable
 from evolve.database.mail import Answer, Lease, NewAnswer, NewLease
 from evolve.database.mailbox import Mailbox
 from evolve.database.versions import open_database
-from evolve.intake import AGENT, storable
+from evolve.intake import AGENT
 from evolve.population import Population
 from evolve.prompts.rendering import PromptBook
 from evolve.run import Run
@@ -178,6 +179,10 @@ class Desk:
         except OSError as error:
             raise UsageError(f"{file}: cannot be written: {error.strerror}") from None
         return file
+
+    def searching(self) -> bool:
+        """Whether a process writes the run now. A glance: the next instant it may be another answer."""
+        return RunDirectory(self.directory).locked() or self.mailbox.writer() is not None
 
     def open_run(self) -> Run:
         """Become the process that writes the run.
