@@ -6,6 +6,7 @@ import time
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Self
 
@@ -219,7 +220,7 @@ class Run:
             inspirations=tuple(self.program(other) for other in inspirations),
             rng=stream(self.settings.search.seed, Stream.PROPOSE, number),
             known=lambda source: self.storage.find(source_hash(storable(source)), shown.language) is not None,
-            equivalent=self._equivalents.find,
+            claim=partial(self._equivalents.claim, number),
             resumes=resumes,
             variant_of=variant_of,
         )

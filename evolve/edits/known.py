@@ -20,9 +20,13 @@ class KnownPrograms:
     def __init__(self) -> None:
         self._alike: dict[tuple[Language, str], list[tuple[int, str]]] = defaultdict(list)
         self._keys: dict[int, str] = {}
+        self._numbers: set[int] = set()
 
     def add(self, number: int, source: str, language: Language) -> None:
-        """Remember a program."""
+        """Remember a program, once."""
+        if number in self._numbers:
+            return
+        self._numbers.add(number)
         self._alike[language, _shape(source, language)].append((number, source))
 
     def find(self, source: str, language: Language) -> int | None:
