@@ -37,6 +37,11 @@ def deadline_s(task: Task, configured: float | None) -> float:
     return limits.build_s + max(1, len(task.workloads)) * per_workload
 
 
+def ready_deadline_s(task: Task) -> float:
+    """After so many seconds a judge that was started counts as hung: it builds, checks and times every baseline."""
+    return (2 + len(task.baselines)) * deadline_s(task, None)
+
+
 class Judging:
     """Asks the judge on behalf of a run. Every method leaves the answer and its cost in the database."""
 

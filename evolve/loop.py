@@ -20,7 +20,7 @@ from evolve.database.steps import Opening, Step, StepKind
 from evolve.errors import BudgetRefusedError, ProposerDownError, UnquietError
 from evolve.inbox import Idle, Inbox
 from evolve.judge_keeper import JudgeFactory, JudgeKeeper
-from evolve.judging import Judging
+from evolve.judging import Judging, ready_deadline_s
 from evolve.log_file import LogFile
 from evolve.observer import Observer, Observers, Progress
 from evolve.outage import Outage
@@ -74,7 +74,7 @@ async def search(
     """
     with LogFile(run.directory.log) as log:
         everybody = Observers((log, *observers))
-        keeper = JudgeKeeper(start_judge)
+        keeper = JudgeKeeper(start_judge, ready_deadline_s(run.task))
         chosen = Proposers(proposers, run.settings.search.seed, NotedTurns(run.storage))
         inbox = Inbox(run, chosen, everybody, idle or Idle())
         loop = _Search(run, keeper, chosen, inbox, everybody, stop or asyncio.Event())
