@@ -214,7 +214,7 @@ class _Search:
             self._refused = refused
 
     def _worth_waiting(self) -> bool:
-        return self._refused is None and self._inbox.worth_waiting()
+        return self._inbox.unread() or (self._refused is None and self._inbox.worth_waiting())
 
     def _launch(self) -> None:
         """Start everything there is room for: placements first, then evaluations, then proposals."""
