@@ -17,6 +17,9 @@ JudgeFactory = Callable[[], Awaitable[Judge]]
 STARTS = 3
 """How many times in a row starting anew is tried."""
 
+READY_S = 1800.0
+"""How long a judge may take to get ready, where the task says nothing of it."""
+
 T = TypeVar("T")
 
 
@@ -31,9 +34,10 @@ class TaskFailedError(JudgeError):
 class JudgeKeeper:
     """Owns the judge's process. Any failure of an answer discards that judge; the next question starts another."""
 
-    def __init__(self, start: JudgeFactory) -> None:
-        """Nothing is started yet."""
+    def __init__(self, start: JudgeFactory, ready_s: float = READY_S) -> None:
+        """Nothing is started yet; a judge has ``ready_s`` to get ready."""
         self._start = start
+        self._ready_s = ready_s
         self._judge: Judge | None = None
         self._ready: JudgeReady | None = None
         self._starting = asyncio.Lock()
@@ -111,10 +115,15 @@ class JudgeKeeper:
     async def _begin(self) -> None:
         judge = await self._start()
         try:
-            self._ready = await judge.ready()
-        except BaseException:
+            async with asyncio.timeout(self._ready_s) as limit:
+                self._ready = await judge.ready()
+        except BaseException as error:
             with suppress(JudgeError):
                 await judge.close()
+            if isinstance(error, TimeoutError) and limit.expired():
+                raise JudgeHungError(
+                    f"the judge was not ready within {self._ready_s:.3g} s: its baselines take too long, or it hangs"
+                ) from None
             raise
         self._judge = judge
 
