@@ -13,7 +13,7 @@ from evaluators.ceilings import Ceilings
 from evaluators.check_set import CheckSet
 from evaluators.checker import Checker
 from evaluators.content import ContentPool
-from evaluators.empty import empty_call_us
+from evaluators.empty import empty_calls_us
 from evaluators.errors import TaskError
 from evaluators.failure import CandidateFailure
 from evaluators.plan import RoundPlan, layout_of
@@ -100,10 +100,8 @@ def calibrate(
     probed = _probe_all(bench, arena, workload, content)
     fastest = min(probed.values(), default=None)
     plan = arena.plan(workload, bench.cache_bytes, None if fastest is None else fastest / 1e6)
-    empty_us = {
-        language: empty_call_us(arena, plan, bench.builds, language)
-        for language in {*languages, *(p.language for p in bench.baselines.values())}
-    }
+    spoken = {*languages, *(p.language for p in bench.baselines.values())}
+    empty_us = empty_calls_us(arena, plan, bench.builds, spoken)
     contenders = {n for n, us in probed.items() if fastest is not None and us <= HOPELESS_FACTOR * fastest}
     times = dict(probed)
     for name in () if rough else contenders:
