@@ -12,9 +12,9 @@ from evaluators.task import Language
 
 ROUNDS = 5
 _STAND_INS: dict[Language, Language] = {"python": "cpp", "triton": "torch", "cuda": "torch"}
-"""Languages whose empty call is that of another. On a GPU an empty round is an empty graph, whoever recorded it. On a CPU
-what is taken off is what the channel costs and no more: that Python is called through Python is a program's own cost,
-or one that puts native code in the place of its function would be given some microseconds a call."""
+"""Languages whose empty call is that of another. On a GPU an empty round is an empty graph, whoever recorded it. On a
+CPU what is taken off is what the channel costs and no more: that Python is called through Python is a program's own
+cost, or one that puts native code in the place of its function would be given some microseconds a call."""
 
 
 def empty_source(language: Language, entry: str) -> str:
@@ -36,9 +36,9 @@ def empty_calls_us(
 def empty_call_us(arena: Arena, plan: RoundPlan, builds: Builds, language: Language) -> float:
     """Microseconds of an empty call through the same channel, with the same layout and the same peeks.
 
-    That of the quickest turn of several rounds: on a busy machine an empty call can only be taken for longer than it is,
-    and taking off too much would exaggerate ratios, while too little pulls them towards 1. Beside a load of 5, whole
-    rounds at ordinary priority came out three to twenty times as long as their quickest turn.
+    That of the quickest turn of several rounds: on a busy machine an empty call can only be taken for longer than it
+    is, and taking off too much would exaggerate ratios, while too little pulls them towards 1. Beside a load of 5,
+    whole rounds at ordinary priority came out three to twenty times as long as their quickest turn.
     """
     task = arena.task
     program = builds.build(task, empty_source(language, task.entry), language, ("-O1",))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from math import expm1
 from pathlib import Path
 from statistics import mean, median
 from time import monotonic
@@ -16,7 +15,7 @@ from evaluators.kernel import KernelJudge
 from evaluators.rounds import PairedTimes
 
 ROUNDS = 30
-PROBE_PERCENT = 30.0
+PROBE_PERCENT = 300.0
 PROBE_PAD_NS = 0.5
 """What one turn of the padding loop is first taken to need."""
 
@@ -69,12 +68,16 @@ class Trials:
         return times
 
     def _pad(self, percent: float) -> int:
-        """Turns of the padding loop that make a call so much longer; measured once is how many a call is long."""
+        """Turns of the padding loop that make a call so much longer; measured once is how many a call is long.
+
+        By the quickest rounds of a call that is several times longer: others who use the machine can only add to them.
+        """
         if not percent:
             return 0
         if self._turns_a_call is None:
-            call_us = median(self._paired(source_of(self._folder), source_of(self._folder, mark="b"), 10).ours)
+            call_us = min(self._paired(source_of(self._folder), source_of(self._folder, mark="b"), 10).ours)
             turns = round(call_us * PROBE_PERCENT / 100 / PROBE_PAD_NS * 1000)
-            ratio = median(self._paired(source_of(self._folder), source_of(self._folder, pad=turns), 10).log_ratios())
-            self._turns_a_call = turns / max(expm1(ratio), 1e-3)
+            probed = self._paired(source_of(self._folder), source_of(self._folder, pad=turns), 10)
+            quickest_us = min(probed.ours)
+            self._turns_a_call = turns * quickest_us / (min(probed.theirs) - quickest_us)
         return round(self._turns_a_call * percent / 100)
