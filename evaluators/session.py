@@ -204,11 +204,10 @@ class Session:
             part = slice(end - length, end)
             self._assert_quiet()
             before_ns = self.child.waited_ns()
-            self.resume()
             with self._taking():
                 asked = self._exchange.ask(
-                    self._channel.fileno(), packets[part], answers[part], places[part], self.outputs.bytes,
-                    most_ns - total_ns,
+                    self._channel.fileno(), self.child.pidfd, packets[part], answers[part], places[part],
+                    self.outputs.bytes, most_ns - total_ns,
                 )  # fmt: skip
             self._answered(asked, answers[part], call_deadline_s)
             waited_ns += max(self.stop() - before_ns, 0)
