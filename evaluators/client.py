@@ -71,6 +71,10 @@ class Judge(Protocol):
         """Compare two programs that passed, paired and interleaved. Time-scored tasks only."""
         ...
 
+    async def held_up_s(self, last_s: float) -> float:
+        """Of the last so many seconds, how many it waited for another judge of this machine that had the device."""
+        ...
+
     async def close(self) -> None:
         """End the judge and everything under it."""
         ...
@@ -129,6 +133,10 @@ class ProcessJudge:
     async def duel(self, challenger: tuple[str, Language], occupant: tuple[str, Language]) -> Duel:
         """See :class:`Judge`."""
         return Duel.model_validate(await self._ask("duel", challenger=challenger, occupant=occupant))
+
+    async def held_up_s(self, last_s: float) -> float:
+        """See :class:`Judge`."""
+        return float(await self._ask("held_up_s", last_s=last_s))
 
     async def close(self) -> None:
         """End the judge at once; an evaluation in flight is abandoned."""

@@ -18,7 +18,8 @@ from evaluators.client import SandboxMode
 from evaluators.compiling import CompilingJudge
 from evaluators.cuda.device import Gpu
 from evaluators.cuda.platform import CudaPlatform
-from evaluators.device import Cpu, DeviceLock
+from evaluators.device import Cpu
+from evaluators.device_lock import DeviceLock
 from evaluators.environment import describe_environment
 from evaluators.errors import JudgeError, TaskError, UsageError
 from evaluators.evaluation import Environment

@@ -23,7 +23,8 @@ from evaluators.builders.cpp import find_compiler
 from evaluators.calibration import Bench, WorkloadCalibration, build_baselines
 from evaluators.check_set import CheckSet
 from evaluators.client import ERROR_KINDS, SandboxMode
-from evaluators.device import Cpu, DeviceLock, find_cpu
+from evaluators.device import Cpu, find_cpu
+from evaluators.device_lock import DeviceLock
 from evaluators.environment import describe_environment
 from evaluators.errors import JudgeError, TaskError, UsageError
 from evaluators.evaluation import Duel, Environment, Evaluation
@@ -65,6 +66,10 @@ class TaskJudge(Protocol):
         ...
 
     def duel(self, challenger: tuple[str, Language], occupant: tuple[str, Language]) -> Duel:
+        """See :class:`evaluators.client.Judge`."""
+        ...
+
+    def held_up_s(self, last_s: float) -> float:
         """See :class:`evaluators.client.Judge`."""
         ...
 
@@ -185,7 +190,10 @@ class Server:
     def _requests(self, judge: TaskJudge, lanes: int) -> None:
         with ThreadPoolExecutor(lanes, thread_name_prefix="lane") as pool:
             while (request := read(self._sock)) is not None:
-                pool.submit(self._answer, judge, request)
+                if request["method"] == "held_up_s":  # whoever asks wants to know why the lanes do not answer
+                    self._send({"id": request["id"], "result": judge.held_up_s(**request["params"])})
+                else:
+                    pool.submit(self._answer, judge, request)
 
     def _answer(self, judge: TaskJudge, request: Message) -> None:
         try:
