@@ -89,6 +89,8 @@ ERROR_KINDS: dict[str, type[Exception]] = {
 """How an error travels: the name of its most special class here."""
 _BOOT = "import sys; sys.path.insert(0, sys.argv.pop(1)); from evaluators.judge import main; main()"
 _ROOT = Path(__file__).resolve().parent.parent
+CLOSE_S = 2.0
+"""How long a judge that is closed may take to clear away."""
 
 
 class ProcessJudge:
@@ -143,9 +145,12 @@ class ProcessJudge:
         self._lose("the judge was closed")
         self._listening.cancel()
         self._writer.close()
-        if self._process.returncode is None:
+        try:
+            async with asyncio.timeout(CLOSE_S):
+                await self._process.wait()  # it clears away what it has made
+        except TimeoutError:
             self._process.kill()
-        await self._process.wait()
+            await self._process.wait()
 
     async def _ask(self, method: str, **params: Any) -> Any:
         await asyncio.shield(self._first)
