@@ -19,6 +19,8 @@ STARTS = 3
 
 READY_S = 1800.0
 """How long a judge may take to get ready, where the task says nothing of it."""
+LAST_WORD_S = 2.0
+"""How long a judge that does not answer has to say that it waits for another one."""
 
 T = TypeVar("T")
 
@@ -63,6 +65,11 @@ class JudgeKeeper:
     async def call(self, question: Callable[[Judge], Awaitable[T]], deadline_s: float, *, alone: bool = False) -> T:
         """Ask the judge; with ``alone`` nothing else is in its hands meanwhile.
 
+        Args:
+            question: what to ask.
+            deadline_s: how long to wait; while another judge of this machine has the device no time passes.
+            alone: see above.
+
         Raises:
             JudgeHungError: no answer after ``deadline_s``; the judge was discarded.
             JudgeUnavailableError: it cannot be started anew.
@@ -72,7 +79,7 @@ class JudgeKeeper:
         async with self._gate.alone() if alone else self._gate.shared():
             judge = await self._current()
             try:
-                async with asyncio.timeout(deadline_s) as limit:
+                async with _deadline(judge, deadline_s) as limit:
                     return await question(judge)
             except TimeoutError as error:
                 await self.discard(judge)
@@ -126,6 +133,35 @@ class JudgeKeeper:
                 ) from None
             raise
         self._judge = judge
+
+
+@asynccontextmanager
+async def _deadline(judge: Judge, deadline_s: float) -> AsyncIterator[asyncio.Timeout]:
+    """Ends what is in it after so many seconds, to which is added what the judge waits for other judges meanwhile."""
+    async with asyncio.timeout(None) as limit:
+        watch = asyncio.create_task(_expire(limit, judge, deadline_s))
+        try:
+            yield limit
+        finally:
+            watch.cancel()
+
+
+async def _expire(limit: asyncio.Timeout, judge: Judge, deadline_s: float) -> None:
+    clock = asyncio.get_running_loop().time
+    started, left_s = clock(), deadline_s
+    while left_s > 0:
+        await asyncio.sleep(left_s)
+        elapsed_s = clock() - started
+        left_s = deadline_s + await _held_up_s(judge, elapsed_s) - elapsed_s
+    limit.reschedule(clock())
+
+
+async def _held_up_s(judge: Judge, last_s: float) -> float:
+    """What a judge says of its waiting, or 0 where it does not even say that."""
+    with suppress(JudgeError, TimeoutError):
+        async with asyncio.timeout(LAST_WORD_S):
+            return await judge.held_up_s(last_s)
+    return 0.0
 
 
 class _Gate:
