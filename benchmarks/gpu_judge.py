@@ -26,16 +26,19 @@ from pathlib import Path
 from typing import Any
 
 from evaluators.confidence import ratio_interval
+from evaluators.duel import measure_block
 from evaluators.evaluation import Evaluation, Interval, Timed
 from evaluators.judge import open_judge
 from evaluators.kernel import KernelJudge
+from evaluators.rounds import PairedTimes
 from evaluators.shapes import axis_names
 from evaluators.task import Language, Task
 from evaluators.task_loading import find_task, load_task
+from evaluators.trail import Trail
 
 OUTSIDE_DEADLINE_S = 60
 LAUNCHES, REPLAYS = 12, 15
-EQUAL_ROUNDS = 30
+LEASE_S, FIRST_BLOCK, NEXT_BLOCK = 2.0, 10, 10
 PROGRAMS: tuple[tuple[str, str, Language], ...] = (
     ("triton seed, first of all", "seed.py", "triton"),
     ("triton seed", "seed.py", "triton"),
@@ -43,6 +46,7 @@ PROGRAMS: tuple[tuple[str, str, Language], ...] = (
     ("fails to build", "int x = ;", "cuda"),
     ("writes nothing", "empty", "cuda"),
 )
+SLOW = ("triton seed, first of all", "cuda seed")
 
 
 def main() -> None:
@@ -52,6 +56,7 @@ def main() -> None:
     parser.add_argument("--commit", default="")
     parser.add_argument("--launch", action="store_true", help="only launch the seed, for ncu to look at")
     parser.add_argument("--spacing", help="only replay the seed in graphs of so many calls (JSON, by workload)")
+    parser.add_argument("--brief", action="store_true", help="no duel, no confirmation, no second look at the seed")
     parser.add_argument("--profile", action="store_true", help="also say where the judge's own time goes")
     arguments = parser.parse_args()
     task = load_task(find_task(arguments.task))
@@ -76,7 +81,7 @@ def main() -> None:
         save(arguments.out, record)
         if arguments.profile:
             profile(judge, task, arguments.out.with_suffix(".profile.txt"))
-        programs(judge, task, record, arguments.out)
+        programs(judge, task, record, arguments.out, brief=arguments.brief)
         record["equal_programs"] = equal_programs(judge, task)
         save(arguments.out, record)
     record["outside"] = outside(task, arguments.out, record["calls_a_round"])
@@ -84,14 +89,18 @@ def main() -> None:
     show(record)
 
 
-def programs(judge: KernelJudge, task: Task, record: dict[str, Any], out: Path) -> None:
+def programs(judge: KernelJudge, task: Task, record: dict[str, Any], out: Path, *, brief: bool) -> None:
     """Judge both seeds and programs that fail early, a duel, a confirmation; save each."""
     seed, other = (task.folder / "seed.py").read_text(), (task.folder / "seed.cu").read_text()
     made = record["programs"] = {}
     for name, source, language in PROGRAMS:
+        if brief and name in SLOW:
+            continue
         text = {"seed.py": seed, "seed.cu": other, "empty": empty(task)}.get(source, source)
         made[name] = facts(judge.evaluate(text, language))
         save(out, record)
+    if brief:
+        return
     made["triton seed, confirmed"] = facts(judge.confirm(seed, "triton"))
     duel = judge.duel((seed, "triton"), (seed, "triton"))
     record["duel_with_itself"] = {
@@ -105,21 +114,28 @@ def programs(judge: KernelJudge, task: Task, record: dict[str, Any], out: Path) 
 
 
 def equal_programs(judge: KernelJudge, task: Task) -> dict[str, Any]:
-    """Rounds of the seed beside itself: how far single ratios stray, how wide intervals are after how long."""
+    """The seed beside itself for ``LEASE_S`` a workload: how far single ratios stray, how wide intervals are then."""
     seed: tuple[str, Language] = ((task.folder / "seed.py").read_text(), "triton")
-    started = time.monotonic()
-    times = judge.series(seed, seed, EQUAL_ROUNDS)
-    took = time.monotonic() - started
-    found: dict[str, Any] = {"rounds": EQUAL_ROUNDS, "wall_s": took, "timed_s": sum(t.timed_s for t in times.values())}
-    for name, series in times.items():
-        ratios = series.log_ratios()
-        found[name] = {
-            "log_ratios": ratios,
-            "spread": statistics.pstdev(ratios),
-            "quartiles": statistics.quantiles(ratios, n=4),
-            "half_width_99": half_width(ratios, 0.01),
-            "half_width_95": half_width(ratios, 0.05),
-        }
+    found: dict[str, Any] = {}
+    with judge.rivals(Trail(), seed, seed) as start, start() as pair:
+        for name, calibration in judge.calibrations.items():
+            times, begun = PairedTimes(), time.monotonic()
+            measure_block(judge.bench, judge.arena, calibration, pair, FIRST_BLOCK, times)
+            first_s = time.monotonic() - begun
+            while (spent := time.monotonic() - begun) < LEASE_S:
+                measure_block(judge.bench, judge.arena, calibration, pair, NEXT_BLOCK, times)
+            ratios = times.log_ratios()
+            found[name] = {
+                "log_ratios": ratios,
+                "rounds": len(ratios),
+                "lease_s": spent,
+                "first_10_rounds_s": first_s,
+                "timed_s": times.timed_s,
+                "spread": statistics.pstdev(ratios),
+                "median": statistics.median(ratios),
+                "half_width_99": half_width(ratios, 0.01),
+                "half_width_95": half_width(ratios, 0.05),
+            }
     return found
 
 
@@ -288,7 +304,7 @@ def show(record: dict[str, Any]) -> None:
         costs = f"build {one['build_s']:.2f} s, device {one['device_s']:.2f} s, timed {one['timed_s']:.2f} s"
         print(f"{name}: {one['status']} {speed} {us} rounds {one['rounds']}, {costs} {one['message']}")
         print("   ", {k: round(v, 2) for k, v in one["stages_s"].items()})
-    print("with itself", record["duel_with_itself"])
+    print("with itself", record.get("duel_with_itself"))
     for name, one in record["equal_programs"].items():
         print("equal", name, {k: v for k, v in one.items() if k != "log_ratios"} if isinstance(one, dict) else one)
 

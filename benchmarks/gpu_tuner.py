@@ -1,6 +1,6 @@
 """What a tuner run makes of a GPU task, what it costs, and what its candidates cost in a process of their own each.
 
-    python -m benchmarks.gpu_tuner TASK OUT.json [--candidates N] [--lanes L] [--apart A] [--commit HASH]
+    python -m benchmarks.gpu_tuner TASK OUT.json [--seconds S] [--lanes L] [--apart A] [--commit HASH]
 
 The run is the command that a user types. Prints candidates an hour, the share of the lease that was spent judging and
 the share between *go* and reply, the best with its interval beside the strongest baseline and its share of what the
@@ -52,7 +52,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("task")
     parser.add_argument("out", type=Path)
-    parser.add_argument("--candidates", type=int, default=40)
+    parser.add_argument("--candidates", type=int, default=1000)
+    parser.add_argument("--seconds", type=float, default=300.0, help="of the run, until the judge is ready included")
     parser.add_argument("--lanes", type=int, default=4)
     parser.add_argument("--apart", type=int, default=4)
     parser.add_argument("--commit", default="")
@@ -60,16 +61,21 @@ def main() -> None:
     record: dict[str, Any] = {"date": datetime.now(UTC).isoformat(), "commit": arguments.commit}
     with tempfile.TemporaryDirectory() as folder:
         run = Path(folder) / "run"
-        record |= tuner_run(arguments.task, run, arguments.candidates, arguments.lanes)
+        record |= tuner_run(arguments.task, run, arguments.candidates, arguments.seconds, arguments.lanes)
         save(arguments.out, record)
         record["apart"] = apart(arguments.task, run, arguments.apart, Path(folder))
     save(arguments.out, record)
     show(record)
 
 
-def tuner_run(task: str, run: Path, candidates: int, lanes: int) -> dict[str, Any]:
+def tuner_run(task: str, run: Path, candidates: int, seconds: float, lanes: int) -> dict[str, Any]:
     """Run the command and read what it wrote."""
-    settings = [f"caps.candidates={candidates}", f"search.lanes={lanes}", f"search.queue={lanes}"]
+    settings = [
+        f"caps.candidates={candidates}",
+        f"caps.seconds={seconds:g}",
+        f"search.lanes={lanes}",
+        f"search.queue={lanes}",
+    ]
     command = [*EVOLVE, "run", task, "--dir", str(run), *(w for s in settings for w in ("--set", s))]
     started = time.monotonic()
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=RUN_DEADLINE_S)

@@ -87,7 +87,7 @@ def measured_blocks(
     while True:
         with start() as pair:
             for name, series in times.items():
-                _block(bench, arena, calibrations[name], pair, block, series)
+                measure_block(bench, arena, calibrations[name], pair, block, series)
         rounds, block = rounds + block, LOOK_EVERY
         yield rounds
 
@@ -106,7 +106,7 @@ def failed_duel(failure: CandidateFailure, trail: Trail) -> Duel:
     return Duel(outcome=DuelOutcome.UNDECIDED, ratio=None, message=words, cost=trail.cost())
 
 
-def _block(
+def measure_block(
     bench: Bench,
     arena: Arena,
     calibration: WorkloadCalibration,
@@ -114,6 +114,7 @@ def _block(
     count: int,
     times: PairedTimes,
 ) -> None:
+    """``count`` rounds of one workload by two live programs; appends to ``times``."""
     (ours, our_s), (theirs, their_s) = (
         _side(bench, arena, calibration, case, whose) for case, whose in zip(pair, (CHALLENGER, OCCUPANT), strict=True)
     )

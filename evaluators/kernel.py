@@ -50,14 +50,14 @@ class KernelJudge:
     """Judges the candidates of one time-scored task on one device."""
 
     def __init__(self, bench: Bench, platform: Platform, device: DeviceLock, environment: Environment) -> None:
-        self._bench = bench
+        self.bench = bench
         self._task = bench.task
         self._platform = platform
         self._device = device
         self._environment = environment
         self._seed = (self._task.folder / self._task.seed_program).read_text(encoding="utf-8")
         self._weights = normalised_weights(self._task.search_workloads())
-        self._arena = self._make_arena(self._task.search_workloads(), also=self._edge())
+        self.arena = self._make_arena(self._task.search_workloads(), also=self._edge())
         self._best_score = 0.0
         self._attested: set[str] = set()
         self._kept_heldout: Arena | None = None
@@ -67,20 +67,20 @@ class KernelJudge:
     def calibrate(self) -> None:
         """Measure the baselines on the search workloads. Raises ``TaskError`` where one fails."""
         with self._device.held():
-            self._bench.checks.make((*self._edge(), *self._task.search_workloads()))
+            self.bench.checks.make((*self._edge(), *self._task.search_workloads()))
             if self._platform.makes_ahead:
-                self._bench.surprises.make(self._task.search_workloads())
+                self.bench.surprises.make(self._task.search_workloads())
             for workload in self._task.search_workloads():
-                self.calibrations[workload.name] = calibrate(self._bench, self._arena, workload, self._task.languages)
+                self.calibrations[workload.name] = calibrate(self.bench, self.arena, workload, self._task.languages)
 
     def evaluate(self, source: str, language: Language) -> Evaluation:
         """The cascade: lint, build, smoke, correctness, rounds against the strongest baseline of each workload."""
 
         def stages(trail: Trail, program: BuiltProgram) -> Evaluation:
-            with self._case(self._arena, program, trail) as case:
-                smoke(self._bench, self._arena, case)
+            with self._case(self.arena, program, trail) as case:
+                smoke(self.bench, self.arena, case)
                 workloads = (*self._edge(), *self._task.search_workloads())
-                correctness(self._bench, self._arena, case, workloads, self._bench.checks)
+                correctness(self.bench, self.arena, case, workloads, self.bench.checks)
                 trail.enter(Stage.ROUNDS)
                 speedup = self._speedup(case)
                 if speedup is not None and not self._behind(speedup):
@@ -106,19 +106,19 @@ class KernelJudge:
         workloads = (*self._edge(), *self._task.search_workloads())
 
         def draw() -> None:
-            checks = self._bench.checks
+            checks = self.bench.checks
             ahead = self._platform.makes_ahead
             drawn.append(checks.drawn((*workloads, *self._heldout())) if ahead else checks.fresh())
 
         def stages(trail: Trail, program: BuiltProgram) -> Evaluation:
             fresh = drawn.pop()
-            with self._case(self._arena, program, trail) as case:
-                smoke(self._bench, self._arena, case)
-                correctness(self._bench, self._arena, case, workloads, fresh)
+            with self._case(self.arena, program, trail) as case:
+                smoke(self.bench, self.arena, case)
+                correctness(self.bench, self.arena, case, workloads, fresh)
                 trail.enter(Stage.CONFIRMATION)
                 speedup = self._fixed_rounds(case, every_baseline=every_baseline)
                 self._attest(case)
-                self._platform.sanitize(self._bench, case)
+                self._platform.sanitize(self.bench, case)
             calibrations = dict(self.calibrations)
             if self._heldout():
                 with self._heldout_arena() as arena:
@@ -132,8 +132,8 @@ class KernelJudge:
         """Compare two programs that passed, paired and interleaved."""
         trail = Trail()
         try:
-            with self._rivals(trail, challenger, occupant) as start:
-                duel = run_duel(self._bench, self._arena, self.calibrations, start, trail)
+            with self.rivals(trail, challenger, occupant) as start:
+                duel = run_duel(self.bench, self.arena, self.calibrations, start, trail)
                 if duel.outcome is DuelOutcome.CHALLENGER and source_hash(challenger[0]) not in self._attested:
                     with start() as (ours, _):
                         self._attest(ours)
@@ -150,11 +150,11 @@ class KernelJudge:
         device_class = self._environment.device_class
         try:
             program = self._build(trail, source, language, listing=True)
-            with self._device.held(), trail.on_device(), self._case(self._arena, program, trail) as case:
+            with self._device.held(), trail.on_device(), self._case(self.arena, program, trail) as case:
                 trail.enter(Stage.PROFILE)
                 calibration, samples = self.calibrations[workload.name], self._platform.can_sample
-                found = profile_case(self._bench, self._arena, case, calibration, device_class, samples=samples)
-                found = self._platform.observe(found, self._bench, self._arena, case, calibration)
+                found = profile_case(self.bench, self.arena, case, calibration, device_class, samples=samples)
+                found = self._platform.observe(found, self.bench, self.arena, case, calibration)
         except (CandidateFailure, JudgeError) as failure:
             found = no_profile(device_class, workload.name, f"it failed: {getattr(failure, 'message', failure)}")
         return found.model_copy(update={"cost": trail.cost()})
@@ -168,8 +168,8 @@ class KernelJudge:
             CandidateFailure: one of the two failed.
         """
         times = {name: PairedTimes() for name in self._weights}
-        with self._rivals(Trail(), challenger, occupant) as start:
-            for done in measured_blocks(self._bench, self._arena, self.calibrations, start, times):
+        with self.rivals(Trail(), challenger, occupant) as start:
+            for done in measured_blocks(self.bench, self.arena, self.calibrations, start, times):
                 if done >= rounds:
                     break
         return times
@@ -182,7 +182,7 @@ class KernelJudge:
         """End the baselines' runners and give the device's lock back."""
         if self._kept_heldout is not None:
             self._kept_heldout.close()
-        self._arena.close()
+        self.arena.close()
         self._device.close()
 
     def _judged(
@@ -223,7 +223,7 @@ class KernelJudge:
             flags = lint(self._task, source, language, self._seed)
             trail.enter(Stage.BUILD)
             with nullcontext() if self._platform.builds_apart else self._device.held(), trail.building():
-                return self._bench.builds.build(self._task, source, language, flags, listing=listing)
+                return self.bench.builds.build(self._task, source, language, flags, listing=listing)
         except CandidateFailure as failure:
             failure.whose = whose
             raise
@@ -238,7 +238,7 @@ class KernelJudge:
             raise
         session.bounded = True
         try:
-            bench = self._bench
+            bench = self.bench
             checker = Checker(bench.reference, bench.lock, arena.rng, trail.errors, bench.surprises)
             yield Case(program, session, checker, trail)
         except CandidateFailure as failure:
@@ -249,7 +249,7 @@ class KernelJudge:
             session.close()
 
     @contextmanager
-    def _rivals(
+    def rivals(
         self, trail: Trail, challenger: tuple[str, Language], occupant: tuple[str, Language]
     ) -> Iterator[StartPair]:
         """Both programs built, the device held: what starts their processes."""
@@ -260,8 +260,8 @@ class KernelJudge:
         @contextmanager
         def start() -> Iterator[tuple[Case, Case]]:
             with (
-                self._case(self._arena, program, trail) as ours,
-                self._case(self._arena, opponent, other, whose=OCCUPANT) as theirs,
+                self._case(self.arena, program, trail) as ours,
+                self._case(self.arena, opponent, other, whose=OCCUPANT) as theirs,
             ):
                 yield ours, theirs
 
@@ -293,7 +293,7 @@ class KernelJudge:
     def _attest(self, case: Case) -> None:
         """Have a profiler look at the program's rounds before it may be placed; the book is kept by its source."""
         chosen = {name: self.calibrations[name] for name in self._weights}
-        case.attestation = self._platform.attest(self._bench, self._arena, case, chosen)
+        case.attestation = self._platform.attest(self.bench, self.arena, case, chosen)
         self._attested.add(case.program.source_hash)
 
     def _looked_at(self, failure: CandidateFailure) -> CandidateFailure:
@@ -309,7 +309,7 @@ class KernelJudge:
         calibration = self.calibrations[workload]
         if calibration.strongest is not None:
             opponent = calibration.strongest
-            timed_rounds(self._bench, self._arena, case, calibration, opponent, count, whole)
+            timed_rounds(self.bench, self.arena, case, calibration, opponent, count, whole)
 
     def _interval(self, case: Case) -> Interval | None:
         times: dict[str, PairedTimes] = {}
@@ -328,10 +328,10 @@ class KernelJudge:
                 if baseline == calibration.strongest:
                     continue
                 if baseline in calibration.contenders:
-                    timed_rounds(self._bench, self._arena, case, calibration, baseline, FIRST_LOOK)
+                    timed_rounds(self.bench, self.arena, case, calibration, baseline, FIRST_LOOK)
                 elif every_baseline:
                     single = replace(calibration, plan=replace(calibration.plan, calls=1, cold=False))
-                    timed_rounds(self._bench, self._arena, case, single, baseline, FIRST_LOOK)
+                    timed_rounds(self.bench, self.arena, case, single, baseline, FIRST_LOOK)
         return self._interval(case)
 
     @contextmanager
@@ -348,7 +348,7 @@ class KernelJudge:
     def _heldout_rounds(self, arena: Arena, case: Case, workload: Workload, checks: CheckSet) -> WorkloadCalibration:
         """Check and time one held-out workload in a new process, against the contenders among the baselines."""
         contenders = sorted({name for c in self.calibrations.values() for name in c.contenders})
-        bench = replace(self._bench, baselines={name: self._bench.baselines[name] for name in contenders})
+        bench = replace(self.bench, baselines={name: self.bench.baselines[name] for name in contenders})
         known = self._heldout_calibrations.get(workload.name)
         if known is None:
             calibration = calibrate(bench, arena, workload, self._task.languages, rough=True)
@@ -383,8 +383,8 @@ class KernelJudge:
         """A second process with new keys, whole outputs compared and ceilings measured again must bear the time out."""
         trail.enter(Stage.CONFIRMATION)
         again = self._platform.measure_ceilings(self._task)
-        self._bench.ceilings = self._bench.ceilings.better_of(again)
-        with self._case(self._arena, program, trail) as case:
+        self.bench.ceilings = self.bench.ceilings.better_of(again)
+        with self._case(self.arena, program, trail) as case:
             trail.enter(Stage.CONFIRMATION)
             for name in self._weights:
                 self._rounds(case, name, FIRST_LOOK, whole=FIRST_LOOK)
@@ -401,8 +401,8 @@ class KernelJudge:
             raise CandidateFailure(Status.CHEATING, f"{doubt}; a second process with new keys did not explain it")
 
     def _floor_us(self, workload: Workload, *, cold: bool) -> float:
-        reference = self._bench.reference
-        return self._bench.ceilings.floor_us(
+        reference = self.bench.reference
+        return self.bench.ceilings.floor_us(
             reference.traffic_bytes(workload), reference.operations(workload), cold=cold
         )
 

@@ -136,6 +136,11 @@ class Task(Frozen):
         """Where the oracle for a GPU lies, beside the reference; few tasks have one."""
         return self.reference_path.parent / "device_oracle.py"
 
+    @property
+    def for_gpu(self) -> bool:
+        """Whether its programs are written for a GPU."""
+        return not {"triton", "cuda"}.isdisjoint(self.languages)
+
     def search_workloads(self) -> tuple[Workload, ...]:
         """The scored workloads, in file order."""
         return tuple(w for w in self.workloads if w.split == "search")

@@ -110,6 +110,7 @@ class _Search:
         self._inbox = inbox
         self._observer = observer
         self._stop = stop
+        self._lanes = run.settings.search.lanes_of(run.task)
         self._judging = Judging(run, keeper, lambda text: observer.on_note("judge", text))
         self._placer = Placer(run, self._judging, observer)
         self._tender = Tender(run, self._judging, observer)
@@ -224,7 +225,7 @@ class _Search:
                 self._start(self._tender.tend(), self._tended)
             elif (family := self._next_to_place()) is not None:
                 self._place(family)
-        while self._waiting and self._evaluating < self._run.settings.search.lanes:
+        while self._waiting and self._evaluating < self._lanes:
             reservation = self._judging.reserve()
             if isinstance(reservation, StopReason):
                 self._refused = reservation
@@ -264,7 +265,7 @@ class _Search:
         return (
             self._proposers.any()
             and self._proposing < (search.proposals or self._proposers.in_flight)
-            and behind < search.lanes + search.queue
+            and behind < self._lanes + search.queue
             and self._barren < search.give_up_after
             and self._refused is None
             and self._spent is None

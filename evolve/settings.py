@@ -7,7 +7,9 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field, NonNegativeInt, PositiveFloat, PositiveInt
 
 from evaluators.evaluation import Frozen
+from evaluators.task import Task
 
+GPU_LANES = 4
 Finite = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, le=1)]
 Names = Annotated[tuple[str, ...], BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else value)]
@@ -40,8 +42,8 @@ class SearchSettings(Frozen):
     seed: NonNegativeInt = 0
     """Of every random stream. With ``lanes = 1``, ``queue = 0`` and ``proposals = 1`` (one worker) a run with the same
     seed and the same verdicts has the same lineage."""
-    lanes: PositiveInt = 1
-    """Evaluations in flight."""
+    lanes: PositiveInt | None = None
+    """Evaluations in flight; unset: 1, and 4 for tasks of a GPU, whose programs are built while others are timed."""
     queue: NonNegativeInt = 1
     """Programs that wait in front of the judge so that it never idles."""
     proposals: PositiveInt | None = None
@@ -63,6 +65,10 @@ class SearchSettings(Frozen):
     """Proposals in a row without a new program, after which the proposers count as exhausted."""
     evaluation_timeout_s: PositiveFloat | None = None
     """Without a verdict for so long the judge counts as hung and is started anew; ``None``: from the task's limits."""
+
+    def lanes_of(self, task: Task) -> int:
+        """Evaluations in flight of this task."""
+        return self.lanes or (GPU_LANES if task.for_gpu else 1)
 
 
 class RunSettings(Frozen):

@@ -133,7 +133,7 @@ def briefing_data(desk: Desk, briefing: Briefing, file: Path) -> dict[str, objec
 
 def _own_judge(desk: Desk, output: Output, stop: Stop) -> OwnJudge:
     start_judge = services().start_judge
-    settings = JudgeSettings(desk.task.folder, desk.config.search.lanes, desk.config.judge.sandbox)
+    settings = JudgeSettings(desk.task.folder, desk.config.search.lanes_of(desk.task), desk.config.judge.sandbox)
 
     async def start() -> Judge:
         output.say(starting(desk.task))

@@ -45,7 +45,7 @@ def mcp(run: Path | None, agent: str, linger_s: float) -> int:
         raise UsageError("evolve mcp: its package is not installed: pip install 'kernel-evolve[mcp]'") from None
     start_judge = services().start_judge
     with Desk.open(find_run(run or _newest())) as desk:
-        settings = JudgeSettings(desk.task.folder, desk.config.search.lanes, desk.config.judge.sandbox)
+        settings = JudgeSettings(desk.task.folder, desk.config.search.lanes_of(desk.task), desk.config.judge.sandbox)
 
         async def start() -> Judge:
             return await start_judge(settings)

@@ -119,7 +119,7 @@ class _Plan:
 
     @property
     def judge_settings(self) -> JudgeSettings:
-        return JudgeSettings(self.task.folder, self.config.search.lanes, self.config.judge.sandbox)
+        return JudgeSettings(self.task.folder, self.config.search.lanes_of(self.task), self.config.judge.sandbox)
 
     @property
     def idle(self) -> Idle:
