@@ -23,6 +23,7 @@ from evaluators.cuda.recording import Activity, DamagedRecord, Recorder, Recordi
 from evaluators.cuda.session import CudaSession
 from evaluators.cuda.watcher import BLOCKS, DISPATCHES, READ_BYTES, WRITTEN_BYTES, Watcher
 from evaluators.empty import empty_source
+from evaluators.errors import JudgeError
 from evaluators.evaluation import Attestation, Stage, Status
 from evaluators.failure import CandidateFailure
 from evaluators.rounds import Side, one_round
@@ -139,7 +140,7 @@ class Attestor:
             case.session.stop()
             self.close()
             return {}, f"the device's counters cannot be read: {error}"
-        except CandidateFailure:
+        except (CandidateFailure, JudgeError):
             self.close()
             raise
 
@@ -148,8 +149,12 @@ class Attestor:
         name, plan = calibration.strongest, calibration.plan
         if name is None or plan.workload.name in self.controlled:
             return ""
-        side = baseline_side(bench, arena, calibration, name)
-        found = _watched_round(arena, side, calibration, watcher, plan.layout.sequences[0]).dispatches
+        try:
+            side = baseline_side(bench, arena, calibration, name)
+            found = _watched_round(arena, side, calibration, watcher, plan.layout.sequences[0]).dispatches
+        except CandidateFailure as failure:
+            arena.discard(name)
+            raise JudgeError(f"baseline {name} failed on {plan.workload.name}: {failure.message}") from failure
         if found < plan.calls or found % plan.calls:
             return f"the counters do not add up: {found} grids in a round of {plan.calls} calls of baseline {name}"
         self.controlled.add(plan.workload.name)
