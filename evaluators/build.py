@@ -55,6 +55,8 @@ class BuiltProgram:
     """Compiled facts."""
     artifacts: tuple[Artifact, ...] = ()
     build_s: float = 0.0
+    runs_as: str | None = None
+    """The module of :mod:`evaluators.programs` that runs it, where that is not its language's."""
 
 
 def lint(task: Task, source: str, language: Language, seed: str | None) -> tuple[str, ...]:

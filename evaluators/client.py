@@ -32,6 +32,8 @@ class JudgeSettings:
     """How many evaluations may be in flight in the judge; timed rounds still run one at a time."""
     sandbox: SandboxMode = "full"
     """The minimum: below it the judge refuses to start. ``none`` is shown in every result."""
+    target: str | None = None
+    """Programs of a GPU: compiled for this one (``sm_90``, ``gfx942``), and not timed, whatever is in this machine."""
 
 
 @dataclass(frozen=True)
@@ -203,7 +205,8 @@ async def start_judge(settings: JudgeSettings) -> ProcessJudge:
         theirs.close()
     reader, writer = await asyncio.open_connection(sock=ours)
     judge = ProcessJudge(process, reader, writer)
-    writer.write(pack({"task_folder": str(settings.task_folder), "lanes": settings.lanes, "sandbox": settings.sandbox}))
+    wanted = {"lanes": settings.lanes, "sandbox": settings.sandbox, "target": settings.target}
+    writer.write(pack({"task_folder": str(settings.task_folder), **wanted}))
     return judge
 
 

@@ -15,7 +15,7 @@ from evaluators.build import Builds
 from evaluators.calibration import Bench, build_baselines
 from evaluators.check_set import MAKERS, CheckSet
 from evaluators.client import SandboxMode
-from evaluators.compiling import CompilingJudge
+from evaluators.compiling import NO_GPU, CompilingJudge
 from evaluators.cuda.device import Gpu, GpuLock
 from evaluators.cuda.health import refuse_quarantined
 from evaluators.cuda.oracle import with_device_oracle
@@ -24,6 +24,7 @@ from evaluators.device import Cpu
 from evaluators.environment import describe_environment
 from evaluators.errors import JudgeError, TaskError, UsageError
 from evaluators.evaluation import Environment
+from evaluators.interpreter import Interpreter
 from evaluators.kernel import KernelJudge
 from evaluators.priority import Priority
 from evaluators.reference import load_reference
@@ -49,10 +50,12 @@ MOST_MAKERS = 8
 CORES_FOR_ROUNDS, LEAST_CORES_APART = 4, 8
 """Judge and runners launch and wait for the device; compilers leave them so many cores where there are enough."""
 _RUNNING = ("evaluators.cuda.runner", "evaluators.cuda.become", "evaluators.programs.cuda", *_BASE)
+_INTERPRETING = ("evaluators.runner", "evaluators.programs.interpreted")
+"""What a machine without a GPU runs Triton programs by."""
 _LIBRARIES = ("torch", "triton", "numpy", "nvidia-cuda-nvrtc")
 
 
-def preload(task: Task) -> tuple[str, ...]:
+def preload(task: Task, *, interprets: bool = False) -> tuple[str, ...]:
     """What a zygote for this task imports: torch and Triton only where its programs need them.
 
     Raises:
@@ -64,30 +67,33 @@ def preload(task: Task) -> tuple[str, ...]:
     missing = [name for name in ("torch", "triton") if importlib.util.find_spec(name) is None]
     if missing:
         raise UsageError(f"task {task.name} needs {' and '.join(missing)}: pip install kernel-evolve[gpu]")
-    return (*_RUNNING, *_TORCH)
+    return (*_RUNNING, *_TORCH, *(_INTERPRETING if interprets else ()))
 
 
 @contextmanager
 def open_gpu_judge(
-    task: Task, sandbox: SandboxMode, cpu: Cpu, priority: Priority
+    task: Task, sandbox: SandboxMode, cpu: Cpu, priority: Priority, target: str | None = None
 ) -> Iterator[tuple[KernelJudge | CompilingJudge, Environment]]:
-    """A judge on the first GPU, or one that only compiles where there is none.
+    """A judge on the first GPU, or one that only compiles where there is none or where a target is asked for.
 
     Raises:
         UsageError: torch, Triton or a compiler is missing, or the sandbox is below the minimum.
     """
     _refuse_changed_in_place(task)
-    gpu = find_gpu()
+    gpu = find_gpu() if target is None else None
     if gpu is not None:
         refuse_quarantined(gpu.driver.uuid())
     with ExitStack() as stack:
         scratch = stack.enter_context(scratch_folder())
         devices = gpu.nodes() if gpu else ()
-        zygote = stack.enter_context(Zygote(minimum=sandbox, scratch=scratch, preload=preload(task), devices=devices))
+        modules = preload(task, interprets=gpu is None)
+        zygote = stack.enter_context(Zygote(minimum=sandbox, scratch=scratch, preload=modules, devices=devices))
         environment = describe_gpu(describe_environment(task, cpu, zygote.layers.level, priority), gpu)
-        builds = Builds(zygote, scratch, builder_cores(cpu), gpu.arch if gpu else None)
+        builds = Builds(zygote, scratch, builder_cores(cpu), gpu.arch if gpu else target)
         if gpu is None:
-            yield CompilingJudge(task, builds, environment), environment
+            interpreter = Interpreter(task, zygote, scratch) if "triton" in task.languages else None
+            why = NO_GPU if target is None else f"target {target} was asked for"
+            yield CompilingJudge(task, builds, environment, interpreter, why), environment
             return
         apart = builder_cores(cpu) != frozenset(cpu.cores)
         platform = CudaPlatform(gpu, zygote, scratch, builds_apart=apart)

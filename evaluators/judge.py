@@ -76,7 +76,7 @@ class TaskJudge(Protocol):
 
 @contextmanager
 def open_judge(
-    task: Task, *, sandbox: SandboxMode, lanes: int, priority: Priority = "ordinary"
+    task: Task, *, sandbox: SandboxMode, lanes: int, priority: Priority = "ordinary", target: str | None = None
 ) -> Iterator[tuple[TaskJudge, Environment]]:
     """A judge for one task in this process, with its zygote below it.
 
@@ -85,6 +85,7 @@ def open_judge(
         sandbox: the least sandbox to accept.
         lanes: evaluations in flight, for value-scored tasks.
         priority: what this process runs at, for the record.
+        target: for tasks of a GPU: compile for this one, and time nothing.
 
     Raises:
         UsageError: the task, the compiler or the sandbox is not as it must be.
@@ -93,9 +94,11 @@ def open_judge(
     if "cpp" in task.languages:
         find_compiler()
     if GPU_LANGUAGES & set(task.languages):
-        with open_gpu_judge(task, sandbox, cpu, priority) as opened:
+        with open_gpu_judge(task, sandbox, cpu, priority, target) as opened:
             yield opened
         return
+    if target is not None:
+        raise TaskError(f"task {task.name} has no GPU programs: there is no target to choose")
     with ExitStack() as stack:
         scratch = stack.enter_context(scratch_folder())
         zygote = stack.enter_context(Zygote(minimum=sandbox, scratch=scratch, preload=preload_for(task)))
@@ -177,7 +180,8 @@ class Server:
         try:
             task = load_task(Path(settings["task_folder"]))
             priority = raise_priority() if _is_timed_here(task) else "ordinary"
-            opened = open_judge(task, sandbox=settings["sandbox"], lanes=settings["lanes"], priority=priority)
+            options = {key: settings[key] for key in ("sandbox", "lanes", "target")}
+            opened = open_judge(task, priority=priority, **options)
             with opened as (judge, environment):
                 judge.calibrate()
                 self._send({"id": 0, "result": _ready(judge, task, environment)})

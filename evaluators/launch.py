@@ -84,7 +84,12 @@ def _readable(program: BuiltProgram, exchange: Exchange | None) -> tuple[Path, .
 
 
 def _payload(task: Task, program: BuiltProgram, exchange: Exchange | None) -> dict[str, object]:
-    payload: dict[str, object] = {"language": program.language, "entry": task.entry, "threads": task.threads}
+    payload: dict[str, object] = {
+        "language": program.runs_as or program.language,
+        "entry": task.entry,
+        "threads": task.threads,
+        "dtypes": [arg.dtype for arg in task.args],
+    }
     if program.artifact is not None:
         payload["artifact"] = str(program.artifact)
     else:

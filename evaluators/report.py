@@ -57,7 +57,7 @@ def failed_evaluation(subject: Subject, trail: Trail, failure: CandidateFailure)
             "stage": trail.stage,
             "message": printable(" ".join(failure.message.split())),
             "detail": printable(failure.detail[-DETAIL_CAP:], but="\n\t"),
-            "workloads": _wrong_workloads(subject.task, trail),
+            "workloads": checked_workloads(subject.task, trail),
             "timing": Untimed(reason=f"not timed: {failure.status.value}"),
             "cost": trail.cost(),
         }
@@ -155,9 +155,10 @@ def _untimed_reason(speedup: Interval | None, case: Case) -> str | None:
     return None
 
 
-def _wrong_workloads(task: Task, trail: Trail) -> list[WorkloadResult]:
-    return [
+def checked_workloads(task: Task, trail: Trail) -> tuple[WorkloadResult, ...]:
+    """The workloads on which anything was compared, with its errors, without times."""
+    return tuple(
         WorkloadResult(workload=w.name, split=w.split, weight=w.weight, errors=trail.errors[w.name])
         for w in task.workloads
         if w.name in trail.errors
-    ]
+    )

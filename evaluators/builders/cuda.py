@@ -59,6 +59,8 @@ class CudaBuilder:
     def order(self, target: BuildTarget) -> dict[str, Any]:
         """Compiler, architecture, flags and disassembler."""
         arch = target.arch or DEFAULT_ARCH
+        if not arch.startswith("sm_"):
+            raise UsageError(f"target {arch}: CUDA programs are built for NVIDIA's alone; use sm_80, sm_90 or sm_100")
         tools = {name: find_tool(name) for name in ("cuobjdump", "nvdisasm")}
         return {"nvcc": find_nvcc(), "arch": arch, "flags": list(target.flags), **tools}
 

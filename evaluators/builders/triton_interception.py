@@ -83,12 +83,10 @@ def compile_launches(source: str, order: Mapping[str, Any]) -> list[Any]:
         Refused: it cannot be imported, a call of its entry raised, or a kernel does not compile.
     """
     arch = order["arch"]
-    facts = {**_WARP, **DEVICES.get(arch, DEVICES["sm_90"])}
-    triton.runtime.driver.set_active(StandInDriver(parse_target(arch), facts))
     launched: list[Any] = []
     try:
         with ExitStack() as stack:
-            for patch in _interceptions(launched, facts, arch):
+            for patch in (*stand_in_device(arch), *_interceptions(launched)):
                 stack.enter_context(patch)
             entry = import_entry(source, order["entry"])
             _compile_ahead(entry, order["calls"])
@@ -134,7 +132,7 @@ def _call(entry: Callable[..., object], call: Mapping[str, Any]) -> None:
     entry(*arrays, *call["scalars"])
 
 
-def _interceptions(launched: list[Any], facts: Mapping[str, int], arch: str) -> list[Any]:
+def _interceptions(launched: list[Any]) -> list[Any]:
     """Launches compile and do not run; an autotuner compiles every configuration and measures none."""
     run = JITFunction.run
 
@@ -150,10 +148,18 @@ def _interceptions(launched: list[Any], facts: Mapping[str, int], arch: str) -> 
             kernel = self.fn.run(*args, **kwargs, **config.all_kwargs())
         return kernel
 
-    properties = SimpleNamespace(**facts, major=9, minor=0, name=arch)
     return [
         mock.patch.object(JITFunction, "run", compile_only),
         mock.patch.object(Autotuner, "run", every_configuration),
+    ]
+
+
+def stand_in_device(arch: str) -> list[Any]:
+    """Give Triton a driver of a device that is not there; returns patches that have torch tell of the same."""
+    facts = {**_WARP, **DEVICES.get(arch, DEVICES["sm_90"])}
+    triton.runtime.driver.set_active(StandInDriver(parse_target(arch), facts))
+    properties = SimpleNamespace(**facts, major=9, minor=0, name=arch)
+    return [
         mock.patch.object(torch.cuda, "get_device_properties", return_value=properties),
         mock.patch.object(torch.cuda, "get_device_capability", return_value=_capability(arch)),
         mock.patch.object(torch.cuda, "current_device", return_value=0),

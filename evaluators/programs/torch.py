@@ -33,7 +33,7 @@ class TorchProgram:
         def call() -> None:
             returned = entry(*tensors, *scalars)
             if returned is not None:
-                _store(returned, outputs)
+                store_returned(returned, outputs)
 
         return call
 
@@ -47,7 +47,8 @@ class TorchProgram:
         return replay
 
 
-def _store(returned: object, outputs: list[torch.Tensor]) -> None:
+def store_returned(returned: object, outputs: list[torch.Tensor]) -> None:
+    """Copy what an entry returned into its outputs, after a check of shape and dtype."""
     values = returned if isinstance(returned, tuple) else (returned,)
     if len(values) != len(outputs):
         raise Admitted(Status.WRONG_SHAPE, f"returned {len(values)} outputs, the task has {len(outputs)}")

@@ -21,6 +21,9 @@ from evolve.display.output import DisplayMode, Output, open_output
 from evolve.display.report import Report
 from evolve.display.verdict import describe
 
+TARGETS = ("sm_80", "sm_90", "sm_100", "gfx942")
+"""The GPUs that are compiled for without one; gfx942 is for Triton alone."""
+
 
 @click.command()
 @click.argument("task")
@@ -30,12 +33,18 @@ from evolve.display.verdict import describe
     type=click.Choice(get_args(Language)),
     help="The file's language, where its suffix does not say.",
 )
+@click.option(
+    "--target",
+    type=click.Choice(TARGETS),
+    help="For programs of a GPU: only compile, for this one, and tell what the kernels use.",
+)
 @sandbox_option
 @output_options
 def evaluate(
     task: str,
     file: Path,
     language: Language | None,
+    target: str | None,
     sandbox: SandboxMode,
     as_json: bool,
     display: DisplayMode,
@@ -46,12 +55,18 @@ def evaluate(
     too. A row per workload: the worst error against the float64 oracle beside its limit, the time of a call, the ratio
     to each baseline with its interval (the strongest one is marked *), and the share of the floor. Exit code 3 if the
     program does not pass.
+
+    Without a GPU its programs are compiled, and Triton's are run by Triton's interpreter on small shapes.
     """
     output = open_output(display, as_json)
     loaded = load_task(find_task(task))
     source = _read(file)
     spoken = language or _language(file, loaded)
-    evaluation = asyncio.run(_judge(services().start_judge, loaded, sandbox, (source, spoken), output))
+    evaluation = asyncio.run(
+        _judge(
+            services().start_judge, loaded, JudgeSettings(loaded.folder, 1, sandbox, target), (source, spoken), output
+        )
+    )
     if evaluation.status is Status.INFRA_ERROR:
         raise JudgeError(evaluation.message)
     output.show(Report(evaluation.model_dump(mode="json"), describe(evaluation)))
@@ -59,11 +74,11 @@ def evaluate(
 
 
 async def _judge(
-    start_judge: StartJudge, task: Task, sandbox: SandboxMode, program: tuple[str, Language], output: Output
+    start_judge: StartJudge, task: Task, settings: JudgeSettings, program: tuple[str, Language], output: Output
 ) -> Evaluation:
     with stop_on_signals() as stop:
         output.say(starting(task))
-        async with ready_judges(start_judge, JudgeSettings(task.folder, 1, sandbox), stop) as start:
+        async with ready_judges(start_judge, settings, stop) as start:
             judge = await start()
             try:
                 return await unless_stopped(judge.confirm(*program, every_baseline=True), stop)

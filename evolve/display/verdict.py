@@ -18,6 +18,7 @@ def describe(evaluation: Evaluation) -> list[str | Table]:
         ("score", "" if evaluation.score is None else f"{evaluation.score:.10g}"),
         ("speed", _speed(evaluation)),
         ("measured", ", ".join(f"{name} {value:g}" for name, value in evaluation.measures.items())),
+        ("kernels", _resources(evaluation)),
         ("on", environment.device_class + sandbox),
         ("took", f"{evaluation.cost.wall_s:.2f} s, of which {evaluation.cost.build_s:.2f} s building"),
     ]
@@ -25,6 +26,13 @@ def describe(evaluation: Evaluation) -> list[str | Table]:
     if evaluation.workloads:
         parts.append(workload_table(evaluation.workloads))
     return parts
+
+
+def _resources(evaluation: Evaluation) -> str:
+    """What every kernel uses, where that is all there is to say of its speed."""
+    if evaluation.score is not None:
+        return ""
+    return next((a.text.strip() for a in evaluation.artifacts if a.name == "resources.txt"), "")
 
 
 def workload_table(workloads: tuple[WorkloadResult, ...]) -> Table:
