@@ -1,127 +1,55 @@
-"""Writes docs/judge_report.md: every cheat of the corpus, what stops it, and what does when that is switched off."""
+"""Writes docs/judge_report.md: every cheat of the corpus, what stops it, and what does when that is switched off.
+
+    python -m benchmarks.judge_report [--keep STATE.json]
+
+Half an hour on two idle cores. With ``--keep`` what was seen is kept as it comes, and is not run again as long as the
+program and the judge's own code are the same: so it may be ended at any time, and a new cheat costs its own time only.
+Its first lines go into docs/judge.md too.
+"""
 
 from __future__ import annotations
 
-import subprocess
-import tempfile
+import argparse
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from benchmarks.judge_study import ROOT, SECRET, Honest, Notes, Row, first_pass, honest_statuses, study_layers, weakened
 from evaluators.device import find_cpu
 from evaluators.environment import compiler_version
 from evaluators.evaluation import Status
 from evaluators.sandbox.report import LayerName
-from evaluators.task_loading import load_task
-from tests.exploits.corpus import LANGUAGES, PLAIN, Exploit, corpus, plain, read_head
-from tests.exploits.fooled import World, fool, world
 from tests.exploits.kinds import ELSEWHERE, KINDS
-from tests.exploits.mechanisms import SANDBOX, SWITCHES, without_layer
-from tests.exploits.verdicts import Verdict, judged
-from tests.quick_judge import DATA, quick_judges
+from tests.exploits.mechanisms import SANDBOX, SWITCHES
 
-REPORT = Path(__file__).parents[1] / "docs" / "judge_report.md"
-HONEST = PLAIN.with_name("programs")
-SECRET = "sk-canary-5d41402abc4b2a76"
-
-
-@dataclass
-class Row:
-    """What is known of one cheat."""
-
-    exploit: Exploit
-    fooled: bool | None
-    """``None``: made for our judge."""
-    verdict: Verdict
-    without: list[tuple[str, Verdict]]
-    """What came of it with something switched off."""
-
-
-@contextmanager
-def places() -> Iterator[World]:
-    """A place for one cheat to steal from and leave something in."""
-    with tempfile.TemporaryDirectory() as folder, world(Path(folder), SECRET) as place:
-        yield place
+REPORT = ROOT / "docs" / "judge_report.md"
+PAGE = ROOT / "docs" / "judge.md"
+BEGIN, END = "<!-- written by make judge-report -->", "<!-- end -->"
 
 
 def main() -> None:
-    """Run everything; half an hour on two cores."""
+    """Run everything that is not known yet."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--keep", type=Path)
+    notes = Notes(parser.parse_args().keep)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SECRET", SECRET)
-        rows = first_pass()
+        rows = first_pass(notes)
+        honest = honest_statuses(notes)
         for row in rows:
             if row.exploit.stopped_by in SWITCHES:
-                row.without.append((row.exploit.stopped_by, weakened(row.exploit)))
-        study_layers([row for row in rows if row.exploit.stopped_by in SANDBOX])
-        honest = honest_statuses()
+                row.without.append((row.exploit.stopped_by, weakened(row.exploit, notes)))
+        study_layers([row for row in rows if row.exploit.stopped_by in SANDBOX], notes)
     REPORT.write_text("\n".join(report(rows, honest)) + "\n")
+    before, _, rest = PAGE.read_text().partition(BEGIN)
+    after = rest.partition(END)[2]
+    PAGE.write_text("\n".join([f"{before}{BEGIN}", *summary(rows, honest), f"{END}{after}"]))
 
 
-def first_pass() -> list[Row]:
-    """The naive harness and our judge as it is, for every cheat."""
-    rows = []
-    with quick_judges() as judge:
-        for exploit in corpus():
-            with places() as place:
-                fooled = None if exploit.flavour == "none" else fooled_naively(exploit, place)
-            with places() as place:
-                rows.append(Row(exploit, fooled, judged(judge(exploit.task), exploit, place), []))
-            print(exploit.name, fooled, rows[-1].verdict.status, flush=True)
-    return rows
-
-
-def fooled_naively(exploit: Exploit, place: World) -> bool:
-    """Whether the naive harness falls for it."""
-    task, baseline = load_task(DATA / exploit.task), plain(exploit.task, exploit.language)
-    if exploit.language == "cpp":
-        built = place.folder / "baseline.so"
-        flags = [flag for flag in task.build_flags if not flag.startswith("-O")]
-        subprocess.run(["g++", *flags, "-shared", "-fPIC", "-o", built, baseline], check=True)
-        baseline = built
-    return fool(exploit, task, baseline, place)[0]
-
-
-def weakened(exploit: Exploit) -> Verdict:
-    """The verdict of a judge without the mechanism that stops this cheat."""
-    with pytest.MonkeyPatch.context() as patch, places() as place:
-        SWITCHES[exploit.stopped_by](patch)
-        with quick_judges() as judge:
-            verdict = judged(judge(exploit.task), exploit, place)
-    print("without", exploit.stopped_by, exploit.name, verdict.status, verdict.got_through, flush=True)
-    return verdict
-
-
-def study_layers(rows: Iterable[Row]) -> None:
-    """Each layer of the sandbox left out in turn, for the cheats that the sandbox stops."""
-    for layer in LayerName:
-        with pytest.MonkeyPatch.context() as patch:
-            without_layer(patch, layer)
-            with quick_judges() as judge:
-                for row in rows:
-                    with places() as place:
-                        row.without.append((layer.value, judged(judge(row.exploit.task), row.exploit, place)))
-                    print("without", layer, row.exploit.name, row.without[-1][1].status, flush=True)
-
-
-def honest_statuses() -> list[tuple[str, str, str, Status]]:
-    """Pattern, language, task and status of every honest program."""
-    found = []
-    with quick_judges() as judge:
-        for path in sorted(HONEST.iterdir()):
-            head, text = read_head(path.read_text())
-            task, language = head.get("task", "double"), LANGUAGES[path.suffix]
-            found.append((head["pattern"], language, task, judge(task).evaluate(text, language).status))
-    return found
-
-
-def report(rows: list[Row], honest: list[tuple[str, str, str, Status]]) -> Iterator[str]:
+def report(rows: list[Row], honest: list[Honest]) -> Iterator[str]:
     """The page."""
-    natives = [row for row in rows if row.fooled is not None]
-    wrong = [name for name, _, _, status in honest if status is not Status.PASSED]
     yield "# What the judge was shown"
     yield ""
     yield "Written by `make judge-report`; the programs are in `tests/exploits/programs` and `tests/honest/programs`."
@@ -131,17 +59,29 @@ def report(rows: list[Row], honest: list[tuple[str, str, str, Status]]) -> Itera
         "with judges whose rounds are few and short: it is about verdicts, not times."
     )
     yield ""
-    gained = sum(row.verdict.got_through for row in rows)
-    yield f"- {len(rows)} cheats of {len(covered(rows))} of {len(KINDS)} kinds; {gained} gained anything."
-    yield f"  {sum(bool(r.fooled) for r in natives)} of {len(natives)} fool the naive harness; the other"
-    yield f"  {len(rows) - len(natives)} were made against this judge, and got through before their mechanism existed."
-    yield f"- {len(honest)} honest programs; {len(wrong)} convicted{': ' + ', '.join(wrong) if wrong else ''}."
+    yield from summary(rows, honest)
     yield ""
     yield from cheats(rows)
     yield from alone(rows)
     yield from layers(rows)
     yield from elsewhere()
     yield from honest_table(honest)
+
+
+def summary(rows: list[Row], honest: list[Honest]) -> Iterator[str]:
+    """The counts."""
+    natives = [row for row in rows if row.fooled is not None]
+    wrong = [name for name, _, _, status in honest if status is not Status.PASSED]
+    gained = [row.exploit.name for row in rows if row.verdict.got_through]
+    kinds = f"{len(covered(rows))} of {len(KINDS)} kinds"
+    yield f"- {len(rows)} cheats of {kinds}; {len(gained)} gained anything{_list(gained)}."
+    yield f"  {sum(bool(r.fooled) for r in natives)} of {len(natives)} fool the naive harness; the other"
+    yield f"  {len(rows) - len(natives)} were made against this judge, and got through before their mechanism existed."
+    yield f"- {len(honest)} honest programs; {len(wrong)} convicted{_list(wrong)}."
+
+
+def _list(names: list[str]) -> str:
+    return f": {', '.join(names)}" if names else ""
 
 
 def covered(rows: Iterable[Row]) -> set[int]:
@@ -174,18 +114,10 @@ def without(row: Row) -> str:
         return f"gets through without {', '.join(through)}" if through else "stopped by the other layers"
     verdict = row.without[0][1]
     if verdict.got_through:
-        return f"**gets through** ({outcome(verdict)})"
+        return f"**gets through** ({verdict.outcome})"
     if verdict.status == "passed":
-        return f"passed, {outcome(verdict)}"
+        return f"passed, {verdict.outcome}"
     return f"{verdict.status}: a second line"
-
-
-def outcome(verdict: Verdict) -> str:
-    """What it got."""
-    if verdict.duel is not None and verdict.duel.ratio is not None:
-        ratio = verdict.duel.ratio
-        return f"{ratio.estimate:.2f}x the honest program [{ratio.low:.2f}, {ratio.high:.2f}]"
-    return "the secret" if verdict.stole else "a mark left" if verdict.left else verdict.status
 
 
 def alone(rows: Iterable[Row]) -> Iterator[str]:
@@ -238,7 +170,7 @@ def elsewhere() -> Iterator[str]:
     yield ""
 
 
-def honest_table(honest: list[tuple[str, str, str, Status]]) -> Iterator[str]:
+def honest_table(honest: list[Honest]) -> Iterator[str]:
     """One line an honest program."""
     yield "## Honest programs"
     yield ""

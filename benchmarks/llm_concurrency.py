@@ -7,8 +7,13 @@ cap, ask over loopback through the official SDK, decode the stream, book it, rea
 known.
 The models are a server in a process of its own that streams an answer of about 1,700 characters in some 70 pieces.
 
-The SDKs and their HTTP library do part of that work, and nothing of ours can make them faster. So the same requests are
-also made by the SDKs alone, reading the bytes and dropping them. The difference is the loop's own CPU per proposal.
+The SDKs and their HTTP library do most of that work, and nothing of ours can make them faster. So each half is measured
+alone as well, in turn with the whole:
+
+* *SDKs and HTTP*: the same requests made by the SDKs alone, reading the bytes and dropping them;
+* *own*: the same proposals with the SDKs replaced by something that hands over the same bytes in the same pieces.
+
+What the whole costs beyond the two is what they cost each other: the caches of one core hold only so much.
 """
 
 from __future__ import annotations
@@ -19,13 +24,14 @@ import multiprocessing
 import os
 import resource
 import time
-from collections.abc import Awaitable, Callable
-from contextlib import ExitStack
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 from statistics import median
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
@@ -44,10 +50,10 @@ from evolve.llm.clock import SystemClock
 from evolve.llm.ensemble import Ensemble, Question, make_policy
 from evolve.llm.journal import MemoryJournal
 from evolve.llm.prices import PriceList
-from evolve.llm.provider import endpoint
+from evolve.llm.provider import Endpoint, endpoint
 from evolve.llm.quirks import Quirks
 from evolve.llm.request import Message, Request
-from evolve.llm.sdk import connect
+from evolve.llm.sdk import Sdk, SdkErrors, connect
 from evolve.llm.settings import LlmSettings, ModelName, ModelSettings, PriceSettings, ProviderSettings
 from evolve.llm.wire_anthropic import AnthropicWire
 from evolve.llm.wire_chat import ChatWire
@@ -128,16 +134,42 @@ async def _timed(work: Callable[[int], Awaitable[None]], which: range, in_flight
     return Cost(1e3 * (time.process_time() - cpu) / len(which), time.perf_counter() - began)
 
 
+class Recorded:
+    """Stands in for an SDK: an answer in the pieces in which it came once, one a turn of the event loop."""
+
+    errors = SdkErrors(RuntimeError, RuntimeError, RuntimeError, (RuntimeError,))
+
+    def __init__(self, pieces: list[bytes]) -> None:
+        self._pieces = pieces
+        self.headers = {"content-type": "text/event-stream"}
+
+    @asynccontextmanager
+    async def open(self, _body: dict[str, Any]) -> AsyncIterator[Recorded]:
+        """See :class:`evolve.llm.sdk.Sdk`."""
+        await asyncio.sleep(0)
+        yield self
+
+    async def iter_bytes(self, _chunk_size: int | None = None) -> AsyncIterator[bytes]:
+        """See :class:`evolve.llm.sdk.HttpReply`."""
+        for piece in self._pieces:
+            await asyncio.sleep(0)
+            yield piece
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
 class Proposals:
     """Whole proposals, as the loop makes them."""
 
-    def __init__(self, settings: LlmSettings) -> None:
+    def __init__(self, settings: LlmSettings, connect_to: Callable[[Endpoint], Sdk] = connect) -> None:
         clock = SystemClock()
         self.journal = MemoryJournal()
         self.client = ModelClient(
             settings, {"K": KEY}, Books(self.journal, Purse(usd_cap=1e6), PriceList.load(settings.prices))
         )
-        self.client.prepare()
+        with patch("evolve.llm.client.connect", connect_to):
+            self.client.prepare()
         names = tuple(ModelName.parse(m.name) for m in MODELS)
         policy = make_policy(settings, {"diff": 1.0, "simplify": 1.0})
         self.ensemble = Ensemble(MODELS, policy, Breakers(names, clock), self.client)
@@ -167,8 +199,8 @@ class Proposals:
         return lambda turns, key: self.ensemble.ask(arm, Question(system, turns), key)
 
 
-async def _measure(url: str, count: int, in_flight: int) -> tuple[list[Cost], list[Cost], int]:
-    """Both ways in turn, so that whatever else the machine does falls on both."""
+async def _measure(url: str, count: int, in_flight: int) -> tuple[dict[str, list[Cost]], int]:
+    """All ways in turn, so that whatever else the machine does falls on all."""
     settings = _settings(url, in_flight)
     proposals = Proposals(settings)
     bodies = [_body(proposals, n) for n in range(2)]
@@ -179,18 +211,26 @@ async def _measure(url: str, count: int, in_flight: int) -> tuple[list[Cost], li
             async for _ in reply.iter_bytes():
                 pass
 
-    await _timed(proposals.propose, range(in_flight), in_flight)  # imports and connections
-    await _timed(bare, range(in_flight), in_flight)
+    recorded = [await _pieces(sdk, body) for sdk, body in zip(sdks, bodies, strict=True)]
+    own = Proposals(settings, lambda endpoint: Recorded(recorded[endpoint.wire == "anthropic"]))
+    ways = {"whole": proposals.propose, "SDKs and HTTP": bare, "own": own.propose}
+    for way in ways.values():
+        await _timed(way, range(in_flight), in_flight)  # imports and connections
     proposals.most = 0
-    whole, alone = [], []
+    costs: dict[str, list[Cost]] = {name: [] for name in ways}
     for turn in range(ROUNDS):
         first = in_flight + turn * count
-        whole.append(await _timed(proposals.propose, range(first, first + count), in_flight))
-        alone.append(await _timed(bare, range(count), in_flight))
+        for name, way in ways.items():
+            costs[name].append(await _timed(way, range(first, first + count), in_flight))
     for sdk in sdks:
         await sdk.close()
     await proposals.client.close()
-    return whole, alone, proposals.most
+    return costs, proposals.most
+
+
+async def _pieces(sdk: Sdk, body: dict[str, Any]) -> list[bytes]:
+    async with sdk.open(body) as reply:
+        return [piece async for piece in reply.iter_bytes()]
 
 
 def _body(proposals: Proposals, which: int) -> dict[str, Any]:
@@ -217,9 +257,9 @@ def main() -> None:
         stack.callback(server.join)
         stack.callback(ours.send, "end")
         share = arguments.proposals // ROUNDS
-        whole, alone, most = asyncio.run(_measure(ours.recv(), share, arguments.in_flight))
-    figures = _figures(whole, alone)
-    wall_s = sum(cost.wall_s for cost in whole)
+        costs, most = asyncio.run(_measure(ours.recv(), share, arguments.in_flight))
+    figures = {name: _spread([cost.cpu_ms for cost in found]) for name, found in costs.items()}
+    wall_s = sum(cost.wall_s for cost in costs["whole"])
     peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(f"{share * ROUNDS} proposals, at most {most} in flight, {wall_s:.1f} s")
     for name, (low, middle, high) in figures.items():
@@ -238,14 +278,9 @@ def main() -> None:
         write_record(arguments.output, "llm_concurrency", facts)
 
 
-def _figures(whole: list[Cost], alone: list[Cost]) -> dict[str, tuple[float, float, float]]:
-    """Lowest, median and highest over the rounds; each round's own share is its difference."""
-    columns = {
-        "whole": [w.cpu_ms for w in whole],
-        "SDKs and HTTP": [a.cpu_ms for a in alone],
-        "own": [w.cpu_ms - a.cpu_ms for w, a in zip(whole, alone, strict=True)],
-    }
-    return {name: (min(values), median(values), max(values)) for name, values in columns.items()}
+def _spread(values: list[float]) -> tuple[float, float, float]:
+    """Lowest, median and highest over the rounds."""
+    return min(values), median(values), max(values)
 
 
 if __name__ == "__main__":

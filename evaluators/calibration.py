@@ -13,7 +13,7 @@ from evaluators.ceilings import Ceilings
 from evaluators.check_set import CheckSet
 from evaluators.checker import Checker
 from evaluators.content import ContentPool
-from evaluators.empty import empty_call_us
+from evaluators.empty import empty_calls_us
 from evaluators.errors import TaskError
 from evaluators.failure import CandidateFailure
 from evaluators.plan import RoundPlan
@@ -122,7 +122,7 @@ def calibrate(
 
 def _empty_calls(bench: Bench, arena: Arena, plan: RoundPlan, languages: Iterable[Language]) -> dict[Language, float]:
     wanted = {*languages, *(p.language for p in bench.baselines.values())}
-    return {language: empty_call_us(arena, plan, bench.builds, language) for language in wanted}
+    return empty_calls_us(arena, plan, bench.builds, wanted)
 
 
 def baseline_side(bench: Bench, arena: Arena, calibration: WorkloadCalibration, name: str) -> Side:

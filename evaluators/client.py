@@ -73,6 +73,10 @@ class Judge(Protocol):
         """Compare two programs that passed, paired and interleaved. Time-scored tasks only."""
         ...
 
+    async def held_up_s(self, last_s: float) -> float:
+        """Of the last so many seconds, how many it waited for another judge of this machine that had the device."""
+        ...
+
     async def close(self) -> None:
         """End the judge and everything under it."""
         ...
@@ -87,6 +91,8 @@ ERROR_KINDS: dict[str, type[Exception]] = {
 """How an error travels: the name of its most special class here."""
 _BOOT = "import sys; sys.path.insert(0, sys.argv.pop(1)); from evaluators.judge import main; main()"
 _ROOT = Path(__file__).resolve().parent.parent
+CLOSE_S = 2.0
+"""How long a judge that is closed may take to clear away."""
 
 
 class ProcessJudge:
@@ -132,14 +138,21 @@ class ProcessJudge:
         """See :class:`Judge`."""
         return Duel.model_validate(await self._ask("duel", challenger=challenger, occupant=occupant))
 
+    async def held_up_s(self, last_s: float) -> float:
+        """See :class:`Judge`."""
+        return float(await self._ask("held_up_s", last_s=last_s))
+
     async def close(self) -> None:
         """End the judge at once; an evaluation in flight is abandoned."""
         self._lose("the judge was closed")
         self._listening.cancel()
         self._writer.close()
-        if self._process.returncode is None:
+        try:
+            async with asyncio.timeout(CLOSE_S):
+                await self._process.wait()  # it clears away what it has made
+        except TimeoutError:
             self._process.kill()
-        await self._process.wait()
+            await self._process.wait()
 
     async def _ask(self, method: str, **params: Any) -> Any:
         await asyncio.shield(self._first)

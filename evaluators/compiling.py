@@ -79,5 +79,10 @@ class CompilingJudge:
         """
         raise JudgeError("there are no duels without a GPU")
 
+    def held_up_s(self, last_s: float) -> float:
+        """Never: nothing is timed."""
+        del last_s
+        return 0.0
+
     def close(self) -> None:
         """Nothing is held."""

@@ -1,15 +1,10 @@
-"""The CPU as a device: its class, its caches, its cores, and the one lock around everything that is timed on it."""
+"""The CPU as a device: its class, its caches, its cores."""
 
 from __future__ import annotations
 
-import fcntl
 import os
 import platform
 import re
-import tempfile
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,26 +46,3 @@ def _last_level_cache_bytes() -> int:
         if match:
             sizes.append(int(match[1]) * _UNITS[match[2]])
     return max(sizes, default=_FALLBACK_LLC_BYTES)
-
-
-class DeviceLock:
-    """Held around builds and rounds that would disturb each other: between lanes, and between judges of one machine."""
-
-    def __init__(self, name: str) -> None:
-        self._thread_lock = threading.Lock()
-        path = Path(tempfile.gettempdir()) / f"kernel-evolve-{name}-{os.getuid()}.lock"
-        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-
-    @contextmanager
-    def held(self) -> Iterator[None]:
-        """Wait for the device, and have it for oneself."""
-        with self._thread_lock:
-            fcntl.flock(self._fd, fcntl.LOCK_EX)
-            try:
-                yield
-            finally:
-                fcntl.flock(self._fd, fcntl.LOCK_UN)
-
-    def close(self) -> None:
-        """Give the descriptor back."""
-        os.close(self._fd)

@@ -58,7 +58,9 @@ def run_duel(
     waited = crowded(times.values())
     if waited is not None:
         words = f"too noisy: both waited {100 * waited:.0f} % of the time for a core; others use this machine"
-        return Duel(outcome=DuelOutcome.UNDECIDED, ratio=None, rounds=rounds, message=words, cost=trail.cost())
+        return Duel(
+            outcome=DuelOutcome.UNDECIDED, ratio=None, rounds=rounds, noisy=True, message=words, cost=trail.cost()
+        )
     return Duel(outcome=outcome or DuelOutcome.UNDECIDED, ratio=interval, rounds=rounds, cost=trail.cost())
 
 

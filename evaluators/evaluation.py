@@ -104,6 +104,8 @@ class Untimed(Frozen):
 
     kind: Literal["untimed"] = "untimed"
     reason: str
+    noisy: bool = False
+    """The machine was not quiet enough: measured again, it may have a speed."""
 
 
 class Cost(Frozen):
@@ -270,5 +272,7 @@ class Duel(Frozen):
     """Occupant time / challenger time, weighted geometric mean; above 1 the challenger is faster."""
     rounds: NonNegativeInt = 0
     failure: Status | None = None
+    noisy: bool = False
+    """Undecided because others used the machine: held again, it may have an outcome."""
     message: str = ""
     cost: Cost = Cost()

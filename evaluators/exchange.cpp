@@ -2,10 +2,13 @@
 // a program that answers by itself must not be able to do it for less; and the sooner the judge looks at an output after
 // the reply, the less can be done in between. The runner's copy lives in the candidate's process and is believed nothing.
 #include <cerrno>
+#include <csignal>
 #include <cstdint>
 #include <cstring>
 #include <ctime>
 #include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 namespace {
 
@@ -70,7 +73,7 @@ extern "C" int64_t answer_calls(int32_t channel, uint8_t* packet, int64_t room, 
 }
 
 struct Round {
-    int32_t channel, calls, peeks;
+    int32_t channel, process, calls, peeks;  // process: a pidfd
     int64_t spin_ns, most_ns;
     const Header *requests, *answers;
     const int64_t* places;   // calls * peeks offsets into the outputs
@@ -84,7 +87,11 @@ struct Round {
     int64_t length;          // of a reply that is no answer
 };
 
-// In the judge: ask for the calls of a round one by one. Returns 1 if each was answered as it must be.
+void tell(int32_t process, int signal) { syscall(SYS_pidfd_send_signal, process, signal, nullptr, 0); }
+
+// In the judge: ask a stopped runner for the calls of a turn one by one. Returns 1 if each was answered as it must be.
+// It goes on when the clock runs and its first request lies there, and is told to stop as soon as its last answer has been
+// looked at: what lies outside would be time to work ahead in that nobody counts.
 extern "C" int32_t ask_calls(Round* round) {
     const int64_t start = now_ns();
     for (round->answered = 0; round->answered < round->calls; round->answered++) {
@@ -94,6 +101,7 @@ extern "C" int32_t ask_calls(Round* round) {
             return 0;
         }
         ssize_t length = send(round->channel, round->requests + i, sizeof(Header), MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (i == 0) tell(round->process, SIGCONT);
         if (length >= 0) length = receive(round->channel, round->reply, round->room, round->spin_ns);
         if (length < 0) {
             round->error = errno;
@@ -107,5 +115,6 @@ extern "C" int32_t ask_calls(Round* round) {
         for (int32_t k = i * round->peeks; k < (i + 1) * round->peeks; k++) round->seen[k] = outputs[round->places[k]];
     }
     round->total_ns = now_ns() - start;
+    tell(round->process, SIGSTOP);
     return 1;
 }

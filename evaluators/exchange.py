@@ -28,6 +28,7 @@ _POINTER = ctypes.c_void_p
 class _Round(ctypes.Structure):
     _fields_ = (
         ("channel", ctypes.c_int32),
+        ("process", ctypes.c_int32),
         ("calls", ctypes.c_int32),
         ("peeks", ctypes.c_int32),
         ("spin_ns", ctypes.c_int64),
@@ -84,16 +85,20 @@ class Exchange:
     def ask(
         self,
         channel: int,
+        process: int,
         packets: Sequence[bytes],
         answers: Sequence[bytes],
         places: npt.NDArray[np.int64],
         outputs: npt.NDArray[np.uint8],
         most_ns: int,
     ) -> Asked:
-        """Send the requests one by one, each after the answer to the one before; look at outputs after each answer.
+        """Let a stopped runner go on, and send it the requests one by one, each after the answer to the one before.
+
+        Outputs are looked at after each answer. After the last the runner is told to stop.
 
         Args:
             channel: the judge's end; its receive deadline is set.
+            process: the runner's pidfd.
             packets: the requests.
             answers: what must be answered to each.
             places: offsets into the outputs, a row a call.
@@ -105,6 +110,7 @@ class Exchange:
         requested, expected = (np.frombuffer(b"".join(frames), np.uint8) for frames in (packets, answers))
         round_ = _Round(
             channel=channel,
+            process=process,
             calls=len(packets),
             peeks=places.shape[1],
             spin_ns=JUDGE_SPIN_NS if self.spins else 0,

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from evaluators.build import Builds
 from evaluators.ceilings import Ceilings, measure_ceilings
 from evaluators.cuda.toolbox import describe_tools
-from evaluators.device import Cpu, DeviceLock, find_cpu
+from evaluators.device import Cpu, find_cpu
+from evaluators.device_lock import DeviceLock
 from evaluators.environment import compiler_version
 from evaluators.errors import EvaluatorsError
 from evaluators.failure import CandidateFailure

@@ -91,7 +91,7 @@ class Interpreter:
 
     def _check_workload(self, session: Session, checker: Checker, workload: Workload) -> None:
         session.prepare_running(self._layouts[workload.name], self._task.limits.prepare_s)
-        for slot, case in enumerate(self._checks.cases(workload, self._checks.families())):
+        for slot, case in enumerate(self._checks.cases(workload, self._checks.families(workload))):
             session.store(slot, case.inputs)
             try:
                 session.call(slot, CALL_S)

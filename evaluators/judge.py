@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 import numpy as np
 
@@ -23,7 +23,8 @@ from evaluators.builders.cpp import find_compiler
 from evaluators.calibration import Bench, WorkloadCalibration, build_baselines
 from evaluators.check_set import CheckSet
 from evaluators.client import ERROR_KINDS, SandboxMode
-from evaluators.device import Cpu, DeviceLock, find_cpu
+from evaluators.device import Cpu, find_cpu
+from evaluators.device_lock import DeviceLock
 from evaluators.environment import describe_environment
 from evaluators.errors import JudgeError, TaskError, UsageError
 from evaluators.evaluation import Duel, Environment, Evaluation
@@ -46,6 +47,8 @@ _PR_SET_PDEATHSIG = 1
 _PYTHON = ("numpy", "evaluators.runner", "evaluators.programs.python")
 _CPP = ("evaluators.builder", "evaluators.builders.cpp", "evaluators.programs.cpp")
 PRELOAD = (*_PYTHON, *_CPP)
+CLEARING_S = 0.5
+"""What clearing away may take when the search has ended."""
 THREADS = "evaluators.blas"
 """What runners of several threads need besides."""
 
@@ -66,6 +69,10 @@ class TaskJudge(Protocol):
         ...
 
     def duel(self, challenger: tuple[str, Language], occupant: tuple[str, Language]) -> Duel:
+        """See :class:`evaluators.client.Judge`."""
+        ...
+
+    def held_up_s(self, last_s: float) -> float:
         """See :class:`evaluators.client.Judge`."""
         ...
 
@@ -190,9 +197,16 @@ class Server:
             self._send({"id": 0, "error": describe_error(error)})
 
     def _requests(self, judge: TaskJudge, lanes: int) -> None:
-        with ThreadPoolExecutor(lanes, thread_name_prefix="lane") as pool:
+        pool = ThreadPoolExecutor(lanes, thread_name_prefix="lane")
+        try:
             while (request := read(self._sock)) is not None:
-                pool.submit(self._answer, judge, request)
+                if request["method"] == "held_up_s":  # whoever asks wants to know why the lanes do not answer
+                    self._send({"id": request["id"], "result": judge.held_up_s(**request["params"])})
+                else:
+                    pool.submit(self._answer, judge, request)
+        finally:  # nobody waits for what is still in hand: it ends when its runner does
+            _end_soon()
+            pool.shutdown(wait=False, cancel_futures=True)
 
     def _answer(self, judge: TaskJudge, request: Message) -> None:
         try:
@@ -205,6 +219,20 @@ class Server:
     def _send(self, message: Message) -> None:
         with self._sending, contextlib.suppress(BrokenPipeError, ConnectionError):
             self._sock.sendall(pack(message))
+
+
+def _end_soon() -> None:
+    """Give this process a moment to clear away what it has made; then the kernel ends it wherever it is."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # asked once is enough
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.setitimer(signal.ITIMER_REAL, CLEARING_S)
+
+
+def _leave(number: int, frame: object) -> NoReturn:
+    """The search is gone, or wants an end."""
+    del number, frame
+    _end_soon()
+    raise SystemExit(0)
 
 
 def _call(judge: TaskJudge, method: str, params: dict[str, Any]) -> Evaluation | Duel:
@@ -234,16 +262,23 @@ def describe_error(error: Exception) -> Message:
 
 
 def main() -> None:
-    """Entry of the judge's process: ``--fd`` is its end of the socketpair, ``--parent`` the process it dies with."""
+    """Entry of the judge's process: ``--fd`` is its end of the socketpair, ``--parent`` the process it dies with.
+
+    Whatever ends it but SIGKILL, it takes its folder, its control groups and all processes below with it.
+    """
     parser = argparse.ArgumentParser()
     parser.add_argument("--fd", type=int, required=True)
     parser.add_argument("--parent", type=int, required=True)
     arguments = parser.parse_args()
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    signal.signal(signal.SIGTERM, _leave)
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
     if os.getppid() != arguments.parent:
         return
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the search decides what to do
-    Server(socket.socket(fileno=arguments.fd)).serve()
+    try:
+        Server(socket.socket(fileno=arguments.fd)).serve()
+    finally:
+        os._exit(0)  # threads may still wait for what has ended
 
 
 if __name__ == "__main__":

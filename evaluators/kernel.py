@@ -14,7 +14,7 @@ from evaluators.cascade import Case, correctness, smoke, timed_rounds
 from evaluators.check_set import CheckSet
 from evaluators.checker import Checker
 from evaluators.confidence import least_rounds, ratio_interval
-from evaluators.device import DeviceLock
+from evaluators.device_lock import DeviceLock
 from evaluators.duel import StartPair, failed_duel, measured_blocks, run_duel
 from evaluators.errors import JudgeError
 from evaluators.evaluation import Duel, DuelOutcome, Environment, Evaluation, Interval, Stage, Status
@@ -173,6 +173,10 @@ class KernelJudge:
                 if done >= rounds:
                     break
         return times
+
+    def held_up_s(self, last_s: float) -> float:
+        """Of the last so many seconds, how many it waited for another judge that had the device."""
+        return self._device.held_up_s(last_s)
 
     def close(self) -> None:
         """End the baselines' runners and give the device's lock back."""

@@ -84,15 +84,15 @@ def passed_evaluation(
     search = [w.name for w in subject.task.search_workloads()]
     results = [workload_result(w, case, calibrations.get(w.name)) for w in subject.task.workloads]
     results = [r for r in results if r.errors or r.rounds]
-    reason = _untimed_reason(speedup, case)
-    if reason is None and speedup is not None:
+    untimed = _untimed(speedup, case)
+    if untimed is None and speedup is not None:
         timing: Timed | Untimed = Timed(
             speedup=speedup,
             cold=all(calibrations[name].plan.cold for name in search),
             rounds=sum(r.rounds for r in results if r.workload in search),
         )
     else:
-        timing = Untimed(reason=reason or "")
+        timing = untimed or Untimed(reason="")
     return Evaluation.model_validate(
         {
             **subject.fields(),
@@ -140,18 +140,20 @@ def disturbed(evaluation: Evaluation) -> bool:
     return isinstance(evaluation.timing, Untimed) and evaluation.timing.reason.startswith(DISTURBED)
 
 
-def _untimed_reason(speedup: Interval | None, case: Case) -> str | None:
+def _untimed(speedup: Interval | None, case: Case) -> Untimed | None:
     if speedup is None:
-        return "no baseline to compare with, or too few rounds"
+        return Untimed(reason="no baseline to compare with, or too few rounds")
     series = [times for by_baseline in case.times.values() for times in by_baseline.values()]
     if too_short(series):
-        return "too short: a call takes little beside the channel's own time; give the workload more to do"
+        words = "too short: a call takes little beside the channel's own time; give the workload more to do"
+        return Untimed(reason=words)
     waited = crowded(series)
     if waited is not None:
-        return f"{DISTURBED} {100 * waited:.0f} % of the time for a core; others use this machine"
+        words = f"{DISTURBED} {100 * waited:.0f} % of the time for a core; others use this machine"
+        return Untimed(reason=words, noisy=True)
     half = relative_half_width(speedup)
     if half > NOISY_HALF_WIDTH:
-        return f"too noisy: the interval is ±{100 * half:.0f} % wide after all rounds"
+        return Untimed(reason=f"too noisy: the interval is ±{100 * half:.0f} % wide after all rounds", noisy=True)
     return None
 
 

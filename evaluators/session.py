@@ -63,11 +63,18 @@ class RoundTime:
     """Places in what slots that are not called hold to be changed in place, and the bytes there before."""
     waited_share: float
     """Of the round, how long the program's threads together were ready and had no core to run on."""
+    turns_us: tuple[float, ...] = ()
+    """Microseconds a call, turn by turn, where there were several."""
 
     @property
     def call_us(self) -> float:
         """Microseconds a call, what the channel costs included."""
         return self.total_ns / 1000 / len(self.slots)
+
+    @property
+    def quickest_us(self) -> float:
+        """The same in the quickest turn."""
+        return min(self.turns_us, default=self.call_us)
 
 
 class Session:
@@ -199,26 +206,28 @@ class Session:
         untouched = self.outputs.bytes[idle]
         set_receive_deadline(self._channel, call_deadline_s)
         seen: list[npt.NDArray[np.uint8]] = []
+        turns_us: list[float] = []
         total_ns, waited_ns, most_ns = 0, 0, round(1e9 * (ROUND_S + call_deadline_s))
         for length, end in zip(lengths, itertools.accumulate(lengths), strict=True):
             part = slice(end - length, end)
             self._assert_quiet()
             before_ns = self.child.waited_ns()
-            self.resume()
             with self._taking():
                 asked = self._exchange.ask(
-                    self._channel.fileno(), packets[part], answers[part], places[part], self.outputs.bytes,
-                    most_ns - total_ns,
+                    self._channel.fileno(), self.child.pidfd, packets[part], answers[part], places[part],
+                    self.outputs.bytes, most_ns - total_ns,
                 )  # fmt: skip
             self._answered(asked, answers[part], call_deadline_s)
             waited_ns += max(self.stop() - before_ns, 0)
             self._assert_quiet()
             seen.append(asked.seen)
+            turns_us.append(asked.total_ns / 1000 / length)
             total_ns += asked.total_ns
             if end < len(slots):
                 yield None
         waited_share = waited_ns / max(total_ns, 1)
-        yield RoundTime(total_ns, tuple(slots), (places, np.concatenate(seen)), (idle, untouched), waited_share)
+        peeks = places, np.concatenate(seen)
+        yield RoundTime(total_ns, tuple(slots), peeks, (idle, untouched), waited_share, tuple(turns_us))
 
     def inspect(self, time: RoundTime) -> None:
         """Check what the round left: guard zones, writes after a reply, writes to slots that were not called."""

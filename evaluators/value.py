@@ -57,6 +57,11 @@ class ValueJudge:
         """
         raise JudgeError(f"task {self._task.name} is scored by value: there are no duels")
 
+    def held_up_s(self, last_s: float) -> float:
+        """Never: nothing is timed."""
+        del last_s
+        return 0.0
+
     def close(self) -> None:
         """Give the lanes' buffers back."""
         for lane in self._all:

@@ -59,6 +59,12 @@ class Booking:
             self._storage.add_attempt(program.number, entry, text)
         self._settle(reservation, entry.charge)
 
+    def spoilt(self, program: Program, reservation: Reservation, cost: Cost) -> None:
+        """Book a measurement that noise spoilt and that will be made again."""
+        entry = _entry("abandoned", program.number, cost)
+        self._storage.add_ledger(entry)
+        self._settle(reservation, entry.charge)
+
     def abandoned(self, program: Program, reservation: Reservation, elapsed_s: float) -> None:
         """Book work that was broken off and will be done again."""
         entry = _broken_off("abandoned", program, reservation, elapsed_s)

@@ -21,17 +21,20 @@ class Contest:
     """The duel in which the challenger failed."""
 
 
-async def contest(run: Run, judging: Judging, program: Program, elite: Elite, opponent: Elite | None) -> Contest:
+async def contest(
+    run: Run, judging: Judging, program: Program, elite: Elite, opponent: Elite | None, *, patient: bool = False
+) -> Contest:
     """Let ``program`` (as ``elite``) compete with ``opponent``. Where the judge cannot hold the duel, nobody wins.
 
     Raises:
         BudgetRefusedError: a cap leaves no room for the duel.
+        UnquietError: noise spoilt it, and whoever asks is ``patient`` enough to ask another time.
         JudgeError: the judge cannot go on.
     """
     look = first_look(elite, opponent, run.task.metric, run.task.min_gain)
     if look is not Look.DUEL or opponent is None:
         return Contest(won=look is Look.TAKE)
-    duel = await judging.duel(program, run.program(opponent.number))
+    duel = await judging.duel(program, run.program(opponent.number), patient=patient)
     if duel is None:
         return Contest(won=False)
     failed = duel if duel.outcome is DuelOutcome.FAILED else None

@@ -1,4 +1,4 @@
-"""Whether a run holds a program that is equal up to layout, comments and local names."""
+"""Who has a program that is equal up to layout, comments and local names: one of a run, or one on its way there."""
 
 from __future__ import annotations
 
@@ -15,13 +15,19 @@ class Equivalents:
         self._storage = storage
         self._known: KnownPrograms | None = None
 
-    def find(self, source: str, language: Language) -> int | None:
-        """The first such program's number."""
+    def claim(self, number: int, source: str, language: Language) -> int | None:
+        """Give a source to ``number``, which is about to be stored; or say which number has such a one already.
+
+        A claim lives as long as the process. What a crash kept from being stored is claimed again when it is led again.
+        """
         if self._known is None:
             self._known = KnownPrograms()
-            for number, text, written_in in self._storage.sources():
-                self._known.add(number, text, written_in)
-        return self._known.find(source, language)
+            for stored, text, written_in in self._storage.sources():
+                self._known.add(stored, text, written_in)
+        known = self._known.find(source, language)
+        if known is None:
+            self._known.add(number, source, language)
+        return known
 
     def add(self, number: int, source: str, language: Language) -> None:
         """A program was stored."""

@@ -39,6 +39,10 @@ class BudgetRefusedError(EvolveError):
         self.reason = reason
 
 
+class UnquietError(EvolveError):
+    """Noise spoilt a measurement that may be made again: it is booked, and nothing else of it is stored."""
+
+
 class JudgeUnavailableError(JudgeError):
     """The judge could not be started anew: the run cannot go on."""
 

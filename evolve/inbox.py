@@ -91,6 +91,11 @@ class Inbox:
             taken.append(program)
         return taken, None
 
+    def unread(self) -> bool:
+        """Whether something came up to this instant: what came last must not be left lying."""
+        self._look()
+        return self.news()
+
     def busy(self) -> None:
         """There is something to do."""
         self._idle_since = None
@@ -102,9 +107,6 @@ class Inbox:
             self._idle_since = now
         if self._answers or self._run.stop_reason() is not None:
             return False
-        self._look()  # What came last must not be left lying.
-        if self.news():
-            return True
         if self._idle.wait or now - self._idle_since < self._idle.linger_s:
             return True
         return self._idle.leases and bool(self._run.storage.open_leases(time.time()))

@@ -7,16 +7,12 @@ from dataclasses import replace
 from evaluators.source import source_hash
 from evaluators.task import Task
 from evaluators.task_rules import program_language
+from evolve.database.codec import storable
 from evolve.database.mail import Answer
 from evolve.types import AddStatus, Program, ProgramState, Proposal
 
 AGENT = "agent"
 """The proposer's name under which outside agents and people are on record."""
-
-
-def storable(source: str) -> str:
-    """A text that every database can hold: what is no Unicode, and NUL, is replaced."""
-    return source.encode("utf-8", "replace").decode("utf-8").replace("\0", "\N{REPLACEMENT CHARACTER}")
 
 
 def seed_proposal(task: Task) -> Proposal:

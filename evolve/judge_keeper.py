@@ -17,6 +17,11 @@ JudgeFactory = Callable[[], Awaitable[Judge]]
 STARTS = 3
 """How many times in a row starting anew is tried."""
 
+READY_S = 1800.0
+"""How long a judge may take to get ready, where the task says nothing of it."""
+LAST_WORD_S = 2.0
+"""How long a judge that does not answer has to say that it waits for another one."""
+
 T = TypeVar("T")
 
 
@@ -31,9 +36,10 @@ class TaskFailedError(JudgeError):
 class JudgeKeeper:
     """Owns the judge's process. Any failure of an answer discards that judge; the next question starts another."""
 
-    def __init__(self, start: JudgeFactory) -> None:
-        """Nothing is started yet."""
+    def __init__(self, start: JudgeFactory, ready_s: float = READY_S) -> None:
+        """Nothing is started yet; a judge has ``ready_s`` to get ready."""
         self._start = start
+        self._ready_s = ready_s
         self._judge: Judge | None = None
         self._ready: JudgeReady | None = None
         self._starting = asyncio.Lock()
@@ -59,6 +65,11 @@ class JudgeKeeper:
     async def call(self, question: Callable[[Judge], Awaitable[T]], deadline_s: float, *, alone: bool = False) -> T:
         """Ask the judge; with ``alone`` nothing else is in its hands meanwhile.
 
+        Args:
+            question: what to ask.
+            deadline_s: how long to wait; while another judge of this machine has the device no time passes.
+            alone: see above.
+
         Raises:
             JudgeHungError: no answer after ``deadline_s``; the judge was discarded.
             JudgeUnavailableError: it cannot be started anew.
@@ -68,7 +79,7 @@ class JudgeKeeper:
         async with self._gate.alone() if alone else self._gate.shared():
             judge = await self._current()
             try:
-                async with asyncio.timeout(deadline_s) as limit:
+                async with _deadline(judge, deadline_s) as limit:
                     return await question(judge)
             except TimeoutError as error:
                 await self.discard(judge)
@@ -111,12 +122,46 @@ class JudgeKeeper:
     async def _begin(self) -> None:
         judge = await self._start()
         try:
-            self._ready = await judge.ready()
-        except BaseException:
+            async with asyncio.timeout(self._ready_s) as limit:
+                self._ready = await judge.ready()
+        except BaseException as error:
             with suppress(JudgeError):
                 await judge.close()
+            if isinstance(error, TimeoutError) and limit.expired():
+                raise JudgeHungError(
+                    f"the judge was not ready within {self._ready_s:.3g} s: its baselines take too long, or it hangs"
+                ) from None
             raise
         self._judge = judge
+
+
+@asynccontextmanager
+async def _deadline(judge: Judge, deadline_s: float) -> AsyncIterator[asyncio.Timeout]:
+    """Ends what is in it after so many seconds, to which is added what the judge waits for other judges meanwhile."""
+    async with asyncio.timeout(None) as limit:
+        watch = asyncio.create_task(_expire(limit, judge, deadline_s))
+        try:
+            yield limit
+        finally:
+            watch.cancel()
+
+
+async def _expire(limit: asyncio.Timeout, judge: Judge, deadline_s: float) -> None:
+    clock = asyncio.get_running_loop().time
+    started, left_s = clock(), deadline_s
+    while left_s > 0:
+        await asyncio.sleep(left_s)
+        elapsed_s = clock() - started
+        left_s = deadline_s + await _held_up_s(judge, elapsed_s) - elapsed_s
+    limit.reschedule(clock())
+
+
+async def _held_up_s(judge: Judge, last_s: float) -> float:
+    """What a judge says of its waiting, or 0 where it does not even say that."""
+    with suppress(JudgeError, TimeoutError):
+        async with asyncio.timeout(LAST_WORD_S):
+            return await judge.held_up_s(last_s)
+    return 0.0
 
 
 class _Gate:

@@ -5,16 +5,16 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 from evaluators.client import Judge
 from evaluators.errors import JudgeError, TaskError
-from evaluators.evaluation import Duel, DuelOutcome, Evaluation, Stage, Status
+from evaluators.evaluation import Cost, Duel, DuelOutcome, Evaluation, Stage, Status, Untimed
 from evaluators.task import Task
 from evolve.budget import Charge, Reservation
 from evolve.database.records import DuelRecord
 from evolve.database.steps import Step, StepKind
-from evolve.errors import BudgetRefusedError, JudgeUnavailableError
+from evolve.errors import BudgetRefusedError, JudgeUnavailableError, UnquietError
 from evolve.judge_keeper import JudgeHungError, JudgeKeeper, TaskFailedError
 from evolve.run import SEED_NUMBER, Run
 from evolve.types import Program, StopReason
@@ -35,6 +35,11 @@ def deadline_s(task: Task, configured: float | None) -> float:
     limits = task.limits
     per_workload = limits.import_s + limits.prepare_s + CALLS_PER_WORKLOAD * limits.call_s
     return limits.build_s + max(1, len(task.workloads)) * per_workload
+
+
+def ready_deadline_s(task: Task) -> float:
+    """After so many seconds a judge that was started counts as hung: it builds, checks and times every baseline."""
+    return (2 + len(task.baselines)) * deadline_s(task, None)
 
 
 class Judging:
@@ -93,26 +98,31 @@ class Judging:
             raise JudgeError(f"the judge failed {TRIES} times on the seed program {seed}: {self._failure}")
         return self._run.booking.judged(program, self._given_up(program, Stage.LINT), None, judge_failed=True)
 
-    async def confirm(self, program: Program) -> Program:
+    async def confirm(self, program: Program, *, patient: bool = False) -> Program:
         """Have a judged program confirmed; returns it with the second verdict, as stored.
 
         Raises:
             BudgetRefusedError: a cap leaves no room; the program stays judged.
+            UnquietError: noise spoilt it, and whoever asks is ``patient`` enough to ask another time.
             JudgeError: the judge cannot go on.
         """
         answer = await self._ask(
             program, self._reserved(), lambda judge: judge.confirm(program.source, program.language), _failed_evaluation
         )
         if answer is not None:
+            timing = answer[0].timing
+            if patient and isinstance(timing, Untimed) and timing.noisy:
+                self._spoilt(program, answer[1], answer[0].cost, timing.reason)
             return self._run.booking.confirmed(program, *answer)
         given_up = self._given_up(program, Stage.CONFIRMATION)
         return self._run.booking.confirmed(program, given_up, None, judge_failed=True)
 
-    async def duel(self, challenger: Program, occupant: Program) -> Duel | None:
+    async def duel(self, challenger: Program, occupant: Program, *, patient: bool = False) -> Duel | None:
         """Have two passed programs compared, or take the stored result; ``None`` where the judge failed.
 
         Raises:
             BudgetRefusedError: a cap leaves no room.
+            UnquietError: noise spoilt it, and whoever asks is ``patient`` enough to ask another time.
             JudgeError: the judge cannot go on.
         """
         for record in self._run.storage.duels(challenger.number):
@@ -124,6 +134,8 @@ class Judging:
             self._run.storage.note(Step(StepKind.NO_DUEL, challenger.number, occupant.number))
             return None
         duel, reservation = answer
+        if patient and duel.noisy:
+            self._spoilt(challenger, reservation, duel.cost, duel.message)
         self._run.booking.dueled(DuelRecord(challenger.number, occupant.number, duel), reservation)
         return duel
 
@@ -132,6 +144,10 @@ class Judging:
         message = f"failed in a duel: {duel.message}" if duel.message else "failed in a duel"
         evaluation = self._said(program, duel.failure or Status.RUNTIME_ERROR, Stage.ROUNDS, message)
         return self._run.booking.confirmed(program, evaluation, None)
+
+    def _spoilt(self, program: Program, reservation: Reservation, cost: Cost, why: str) -> NoReturn:
+        self._run.booking.spoilt(program, reservation, cost)
+        raise UnquietError(f"program {program.number}: {why}")
 
     def _reserved(self) -> Reservation:
         reservation = self.reserve()

@@ -17,10 +17,10 @@ from typing import Any
 
 from evolve.budget import Reservation
 from evolve.database.steps import Opening, Step, StepKind
-from evolve.errors import BudgetRefusedError, ProposerDownError
+from evolve.errors import BudgetRefusedError, ProposerDownError, UnquietError
 from evolve.inbox import Idle, Inbox
 from evolve.judge_keeper import JudgeFactory, JudgeKeeper
-from evolve.judging import Judging
+from evolve.judging import Judging, ready_deadline_s
 from evolve.log_file import LogFile
 from evolve.observer import Observer, Observers, Progress
 from evolve.outage import Outage
@@ -30,6 +30,7 @@ from evolve.run import Run
 from evolve.tending import Tender
 from evolve.tuning import Family, Tuning, unfinished_families
 from evolve.types import AddStatus, Dropped, Program, ProgramState, Proposal, ProposeContext, RunStatus, StopReason
+from evolve.unquiet import Unquiet, unmeasured
 
 __all__ = ["DRAINED", "Idle", "JudgeFactory", "Outcome", "WeightedProposer", "search"]
 
@@ -73,7 +74,7 @@ async def search(
     """
     with LogFile(run.directory.log) as log:
         everybody = Observers((log, *observers))
-        keeper = JudgeKeeper(start_judge)
+        keeper = JudgeKeeper(start_judge, ready_deadline_s(run.task))
         chosen = Proposers(proposers, run.settings.search.seed, NotedTurns(run.storage))
         inbox = Inbox(run, chosen, everybody, idle or Idle())
         loop = _Search(run, keeper, chosen, inbox, everybody, stop or asyncio.Event())
@@ -123,6 +124,7 @@ class _Search:
         """Proposals in a row that brought nothing new."""
         self._refused: StopReason | None = None
         """The cap that last refused work, until something in flight ends and may leave room."""
+        self._unquiet = Unquiet()
         self._held: list[Family] = []
         """Judged families whose placement a cap refused."""
         self._tending_held = False
@@ -146,7 +148,10 @@ class _Search:
                 self._take_mail()
                 self._launch()
                 if not self._tasks and self._outage.rest_s() is None and not self._worth_waiting():
-                    break
+                    unquiet = self._unquiet.take(idle=True, now=True)
+                    if unquiet is None:
+                        break
+                    self._place(unquiet)
                 await self._wait(stopped)
                 self._collect()
         finally:
@@ -189,7 +194,7 @@ class _Search:
             elif family.decided:
                 self._finish(family)
             else:
-                self._judged.append(family)
+                self._line_up(family)
         if self._run.next_number == 1:
             seed = self._run.add_seed()
             if isinstance(seed, StopReason):
@@ -209,7 +214,7 @@ class _Search:
             self._refused = refused
 
     def _worth_waiting(self) -> bool:
-        return self._refused is None and self._inbox.worth_waiting()
+        return self._inbox.unread() or (self._refused is None and self._inbox.worth_waiting())
 
     def _launch(self) -> None:
         """Start everything there is room for: placements first, then evaluations, then proposals."""
@@ -217,12 +222,8 @@ class _Search:
             if not self._tending_held and self._tender.due():
                 self._placing = True
                 self._start(self._tender.tend(), self._tended)
-            elif self._judged:
-                if self._tender.wanted():
-                    self._run.storage.note(Step(StepKind.UNTENDED))
-                self._placing = True
-                family = self._judged.popleft()
-                self._start(self._placer.place(family.left[0]), partial(self._placed, family))
+            elif (family := self._next_to_place()) is not None:
+                self._place(family)
         while self._waiting and self._evaluating < self._run.settings.search.lanes:
             reservation = self._judging.reserve()
             if isinstance(reservation, StopReason):
@@ -233,6 +234,25 @@ class _Search:
             context = self._run.ask(self._proposers.worst)
             self._proposing += 1
             self._start(self._proposers.propose(context), partial(self._proposed, context))
+
+    def _line_up(self, family: Family) -> None:
+        """A family is judged: it is to be placed, or measured again first."""
+        if unmeasured(family.left[0]):
+            self._unquiet.put(family)
+        else:
+            self._judged.append(family)
+
+    def _next_to_place(self) -> Family | None:
+        if self._judged:
+            return self._judged.popleft()
+        return self._unquiet.take(idle=not self._waiting and not self._evaluating)
+
+    def _place(self, family: Family) -> None:
+        if self._tender.wanted():
+            self._run.storage.note(Step(StepKind.UNTENDED))
+        self._placing = True
+        placing = self._placer.place(family.left[0], patient=self._unquiet.patient(family))
+        self._start(placing, partial(self._placed, family))
 
     def _evaluate(self, family: Family, reservation: Reservation) -> None:
         self._evaluating += 1
@@ -324,7 +344,7 @@ class _Search:
             self._refused = error.reason
             self._waiting.appendleft(family)
         else:
-            self._judged.append(family)
+            self._line_up(family)
             self._make_room()
 
     def _placed(self, family: Family, task: Task) -> None:
@@ -338,6 +358,11 @@ class _Search:
             self._refused = error.reason
             self._held.append(family)
             return
+        except UnquietError as error:
+            self._observer.on_note("noise", f"{error}; it is measured again later")
+            self._unquiet.failed(family)
+            self._make_room()
+            return
         if finished[0].placement is not AddStatus.NOT_ADDED:
             self._barren = 0  # There are new parents: proposers may have something to offer again.
         self._make_room()
@@ -345,6 +370,8 @@ class _Search:
         family.update(finished[0])
         if family.decided or not family.left:
             self._finish(family)
+        elif unmeasured(family.left[0]):
+            self._unquiet.put(family)
         else:
             self._judged.appendleft(family)
 
@@ -384,7 +411,7 @@ class _Search:
             proposing=self._proposing,
             waiting=len(self._waiting),
             judging=self._evaluating,
-            placing=len(self._judged) + len(self._held) + self._placing,
+            placing=len(self._judged) + len(self._held) + len(self._unquiet) + self._placing,
         )
 
     def _over(self) -> bool:

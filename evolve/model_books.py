@@ -9,9 +9,9 @@ from dataclasses import asdict
 from evolve.booking import Booking
 from evolve.budget import Budget, Charge
 from evolve.budget import Reservation as Promise
+from evolve.database.codec import storable
 from evolve.database.model_records import CallStatus, ModelCall, ModelReply, ModelRequest
 from evolve.database.storage import Storage
-from evolve.intake import storable
 from evolve.llm.answer import Answer, Finish, Usage
 from evolve.llm.budget import Reservation
 from evolve.llm.errors import CapError

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 
 from evaluators.errors import UsageError
@@ -10,7 +11,6 @@ from evolve.database.records import NewRun
 from evolve.database.sql_storage import SqlStorage
 from evolve.database.storage import Storage
 from evolve.database.versions import create_database, open_database
-from evolve.errors import RunLockedError
 from evolve.run_directory import RunDirectory
 from evolve.settings import RunSettings
 
@@ -24,18 +24,17 @@ def create_storage(directory: Path, new: NewRun, url: str | None) -> tuple[RunDi
     folder = RunDirectory(directory)
     is_new = folder.make()
     folder.acquire()  # Who does not get it made nothing here, and erases nothing.
-    try:
+    with ExitStack() as undo:
+        undo.callback(folder.erase, new=is_new)
         engine = create_database(url or f"sqlite:///{folder.database}")
+        undo.callback(engine.dispose)
         storage = SqlStorage.create(engine, new)
+        undo.callback(storage.close)
         if url is not None:
             folder.name_database(url, storage.run().id)
         if new.config:
             folder.write(folder.config, new.config)
-    except RunLockedError:  # Another process has made its run here a moment ago: what lies here is its.
-        raise
-    except BaseException:
-        folder.erase(new=is_new)
-        raise
+        undo.pop_all()
     return folder, storage
 
 
@@ -50,9 +49,12 @@ def open_storage(
     folder = RunDirectory(directory)
     location, run_id = folder.locate(url)
     engine = open_database(location)
-    storage = SqlStorage(engine, run_id)
-    try:
+    with ExitStack() as undo:
+        undo.callback(engine.dispose)
         folder.acquire()
+        undo.callback(folder.release)
+        storage = SqlStorage(engine, run_id)
+        undo.callback(storage.close)
         record = storage.run()
         if record.task_hash != task.hash:
             raise UsageError(
@@ -64,10 +66,7 @@ def open_storage(
             storage.set_settings(settings.model_dump_json(), record.config if config is None else config)
             if config is not None:
                 folder.write(folder.config, config)
-    except BaseException:
-        folder.release()
-        storage.close()
-        raise
+        undo.pop_all()
     return folder, storage, settings or record.settings
 
 

@@ -16,6 +16,7 @@ from evolve.judging import Judging
 from evolve.observer import Observer
 from evolve.run import SEED_NUMBER, Run
 from evolve.types import Program
+from evolve.unquiet import unmeasured
 
 
 @dataclass(frozen=True)
@@ -37,36 +38,41 @@ class Placer:
         self._judging = judging
         self._observer = observer
 
-    async def place(self, program: Program) -> list[Program]:
+    async def place(self, program: Program, *, patient: bool = False) -> list[Program]:
         """Place a judged program; returns what is finished by it: itself, then the duplicates that waited for it.
+
+        A program that passed and has no score because of noise is confirmed first: that is its second measurement.
 
         Raises:
             BudgetRefusedError: a cap leaves no room for a duel or a confirmation; the program stays ``judged``.
+            UnquietError: noise spoilt one, and whoever asks is ``patient`` enough to ask another time.
             UsageError: the seed program does not pass, or lacks a measure of the archive.
             JudgeError: the judge cannot go on.
         """
-        claim = await self._claim(program)
+        if unmeasured(program):
+            program = await self._judging.confirm(program, patient=patient)
+        claim = await self._claim(program, patient)
         if claim.failed is not None:
             program = self._judging.fail_in_duel(program, claim.failed)
             claim = Claim()
         if claim.best and program.confirmation is None:
-            program = await self._confirm(program)
+            program = await self._confirm(program, patient)
             # The confirmed score may be another: what was won before is looked at again (duels are not held twice).
-            claim = await self._claim(program)
+            claim = await self._claim(program, patient)
         finished = self._run.finish(program, claim.cells, best=claim.best)
         if claim.best:
             self._observer.on_best(finished[0])
         return finished
 
-    async def _confirm(self, program: Program) -> Program:
+    async def _confirm(self, program: Program, patient: bool) -> Program:
         self._run.contender = program
         self._observer.on_contender(program)
         try:
-            return await self._judging.confirm(program)
+            return await self._judging.confirm(program, patient=patient)
         finally:
             self._run.contender = None
 
-    async def _claim(self, program: Program) -> Claim:
+    async def _claim(self, program: Program, patient: bool) -> Claim:
         """Climb from the cell on its own island over the cell among all islands to the best of the run."""
         population = self._run.population
         elite = population.elite(program)
@@ -77,11 +83,11 @@ class Placer:
         won: list[CellRecord] = []
         for island in (program.island, GLOBAL):
             occupant = population.archive(island).occupant(elite.cell)
-            result = await contest(self._run, self._judging, program, elite, occupant)
+            result = await contest(self._run, self._judging, program, elite, occupant, patient=patient)
             if not result.won:
                 return Claim(tuple(won), failed=result.failed)
             won.append(CellRecord(island, elite.cell, elite.number))
-        result = await contest(self._run, self._judging, program, elite, population.best)
+        result = await contest(self._run, self._judging, program, elite, population.best, patient=patient)
         return Claim(tuple(won), best=result.won, failed=result.failed)
 
     def _seed_claim(self, program: Program, elite: Elite | None) -> Claim:

@@ -6,6 +6,7 @@ import time
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Self
 
@@ -17,6 +18,7 @@ from evolve.bans import Bans
 from evolve.booking import Booking
 from evolve.broken_off import BrokenOff
 from evolve.budget import NOTHING, Budget, Charge, Clock, Reservation, Spent
+from evolve.database.codec import storable
 from evolve.database.mail import Answer
 from evolve.database.model_records import Ending
 from evolve.database.records import (
@@ -34,7 +36,7 @@ from evolve.database.storage import Storage
 from evolve.equivalents import Equivalents
 from evolve.errors import EvolveError
 from evolve.experience import Experience
-from evolve.intake import answered, finished_twin, new_program, seed_proposal, storable
+from evolve.intake import answered, finished_twin, new_program, seed_proposal
 from evolve.island import Island
 from evolve.observer import Progress
 from evolve.opening import create_storage, open_storage
@@ -218,7 +220,7 @@ class Run:
             inspirations=tuple(self.program(other) for other in inspirations),
             rng=stream(self.settings.search.seed, Stream.PROPOSE, number),
             known=lambda source: self.storage.find(source_hash(storable(source)), shown.language) is not None,
-            equivalent=self._equivalents.find,
+            claim=partial(self._equivalents.claim, number),
             resumes=resumes,
             variant_of=variant_of,
         )

@@ -82,6 +82,8 @@ class FakeJudge:
     evaluated: list[str] = field(default_factory=list)
     confirmed: list[str] = field(default_factory=list)
     dueled: list[tuple[str, str]] = field(default_factory=list)
+    held_up: float = 0.0
+    """Seconds for which another judge is said to have had the device."""
     closed: bool = False
 
     async def ready(self) -> JudgeReady:
@@ -109,6 +111,10 @@ class FakeJudge:
         outcome = DuelOutcome.CHALLENGER if low > 1 else DuelOutcome.OCCUPANT if high < 1 else DuelOutcome.EQUAL
         interval = Interval(low=low, estimate=ratio, high=high, level=0.99)
         return Duel(outcome=outcome, ratio=interval, rounds=5, cost=self.cost)
+
+    async def held_up_s(self, last_s: float) -> float:
+        """See :class:`evaluators.client.Judge`."""
+        return min(last_s, self.held_up)
 
     async def close(self) -> None:
         """See :class:`evaluators.client.Judge`."""

@@ -155,8 +155,12 @@ class ProposeContext:
     """Whether the run already holds a program with this source text in the parent's language, judged or not."""
     variant_of: int | None = None
     """The structure that is tuned inside; it is the parent, and the inspirations are its judged variants."""
-    equivalent: Callable[[str, Language], int | None] = lambda source, language: None
-    """The program of the run that is equal up to layout, comments and local names."""
+    claim: Callable[[str, Language], int | None] = lambda source, language: None
+    """Claims a source for this number, unless another has it up to layout, comments and local names: then that one's.
+
+    The other may be a program of the run, or still on its way to becoming one: of two equal answers that come at the
+    same time one is judged.
+    """
     resumes: str = ""
     """The proposer that began this proposal before the run was broken off, and is to go on with it."""
 

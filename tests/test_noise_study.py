@@ -1,14 +1,14 @@
 """The noise study's own tools: rules keep what they claim on made-up noise, and what was recorded comes back."""
 
-import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from benchmarks.noise.records import Cell, Machine, Trial, append, append_failure, begin, failures, load
 from benchmarks.noise.replay import noise_of, pairs_of, refuted, replay, share_interval
 from benchmarks.noise.rules import EVERY_ROUND, RULES
-from benchmarks.noise.trials import Cell, Trial, load, save, source_of
+from benchmarks.noise.trials import source_of
 from evaluators.evaluation import DuelOutcome
 
 TASKS = Path(__file__).parents[1] / "benchmarks" / "noise" / "tasks"
@@ -65,13 +65,28 @@ def test_clopper_and_pearson():
 
 
 def test_what_was_recorded_comes_back(tmp_path):
-    cell = Cell("tiny", "quiet", 16, 2.0)
-    trials = [Trial(cell, (0.01, -0.02345, 0.0), 12.3, 0.25, 4.5), Trial(cell, (1.0, 2.0, 3.0), 1.0, 0.0, 1.0)]
-    path = tmp_path / "noise.json"
-    save(path, {"cpu": "a machine"}, trials)
+    cell, path = Cell("tiny", "shared", 16, 2.0), tmp_path / "noise.jsonl"
+    trials = [
+        Trial(cell, (0.01, -0.02345, 0.0), 12.3, 0.25, 4.5, 0.1, Machine(1.5, 0.75, 0.01)),
+        Trial(cell, (1.0, 2.0, 3.0), 1.0, 0.0, 1.0),
+    ]
+    begin(path, {"cpu": "a machine"})
+    append(path, trials[0])
+    append_failure(path, cell, "took too long")
+    append(path, trials[1])
     assert load(path) == trials
-    assert json.loads(path.read_text())["context"] == {"cpu": "a machine"}
-    assert load(tmp_path / "none.json") == []
+    assert failures(path) == ["took too long"]
+    assert load(tmp_path / "none.jsonl") == []
+
+
+def test_what_a_crash_left_unfinished_is_cut_off(tmp_path):
+    path, trial = tmp_path / "noise.jsonl", Trial(Cell("tiny", "shared", 16, 0.0), (0.01,), 1.0, 0.0, 1.0)
+    append(path, trial)
+    path.write_text(path.read_text() + path.read_text()[:20])
+    assert load(path) == [trial]
+    begin(path, {})
+    append(path, trial)
+    assert load(path) == [trial, trial]
 
 
 @pytest.mark.parametrize("folder", sorted(TASKS.iterdir()), ids=lambda path: path.name)

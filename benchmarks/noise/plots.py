@@ -11,9 +11,9 @@ import numpy as np
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 
+from benchmarks.noise.records import Trial
 from benchmarks.noise.replay import half_widths, noise_of, refuted, wins
 from benchmarks.noise.rules import RULES
-from benchmarks.noise.trials import Trial
 from evaluators.plan import MOST_TURNS
 from evaluators.scoring import ALPHA
 

@@ -8,6 +8,7 @@ from statistics import mean, median
 
 import numpy as np
 
+from benchmarks.noise.records import Trial
 from benchmarks.noise.replay import (
     SYNTHETIC,
     Source,
@@ -20,7 +21,7 @@ from benchmarks.noise.replay import (
     smallest_gain,
 )
 from benchmarks.noise.rules import RULES
-from benchmarks.noise.trials import ROUNDS, Trial
+from benchmarks.noise.trials import ROUNDS
 from evaluators.evaluation import DuelOutcome
 from evaluators.plan import MOST_TURNS
 from evaluators.scoring import MOST_WAITED

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from evaluators.cuda.driver import CudaError, Driver
 from evaluators.cuda.nvrtc import compile_cubin
-from evaluators.device import DeviceLock
+from evaluators.device_lock import DeviceLock
 from evaluators.errors import JudgeError
 
 KERNELS = Path(__file__).with_name("kernels.cu")

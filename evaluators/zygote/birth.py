@@ -72,6 +72,7 @@ def _begin(birth: Birth) -> dict[str, Any] | None:
         os.setpgid(0, 0)  # not a new session: the judge's priority may be its session's (sched_autogroup)
         if birth.box.request.role == "builder" and not birth.box.request.gpu:  # with a GPU it runs, and is timed
             lower_priority()
+        _own_stdin()
         os.dup2(birth.log, 1)
         os.dup2(birth.log, 2)
         os.environ.update(birth.environment)
@@ -85,6 +86,13 @@ def _begin(birth: Birth) -> dict[str, Any] | None:
     os.write(birth.ready, b"\n")
     os.close(birth.ready)
     return payload
+
+
+def _own_stdin() -> None:
+    """Nothing to read, by a descriptor of its own: all that share one see its flags, which a child may set."""
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
 
 
 def _call(entry: Entry, payload: dict[str, Any], fds: dict[str, int]) -> int:

@@ -14,7 +14,6 @@ from evolve.errors import RunLockedError
 from evolve.judge_keeper import JudgeFactory
 from evolve.loop import DRAINED, Idle, Outcome, search
 from evolve.observer import Observer
-from evolve.run_directory import RunDirectory
 from evolve.types import Program, ProgramState, RunStatus, StopReason
 
 LOOK_S = 0.1
@@ -70,7 +69,7 @@ async def take_number(desk: Desk, answer: Answer) -> int | Standstill:
         number = desk.mailbox.answer(answer.id).program
         if number is not None:
             return number
-        if not RunDirectory(desk.directory).locked():
+        if not desk.searching():
             refusal = _take_all(desk)
             if refusal is not None:
                 return Standstill(f"the cap on {refusal.value} is met: the source is kept until it is raised")
@@ -90,7 +89,7 @@ async def take_verdict(desk: Desk, answer: Answer, host: Host) -> Program | Stan
         program = program_of(desk, answer)
         if program is not None and program.state is ProgramState.FINISHED:
             return program
-        if RunDirectory(desk.directory).locked():
+        if desk.searching():
             watched = watched or desk.mailbox.run().status is RunStatus.RUNNING
             await asyncio.sleep(LOOK_S)
             continue

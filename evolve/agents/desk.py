@@ -13,18 +13,19 @@ from evaluators.task_rules import program_language
 from evolve.agents.briefing import Briefing, brief
 from evolve.budget import Budget, Charge, Spent
 from evolve.config import Config, parse_config
+from evolve.database.codec import storable
 from evolve.database.mail import Answer, Lease, NewAnswer, NewLease
 from evolve.database.mailbox import Mailbox
 from evolve.database.versions import open_database
-from evolve.intake import AGENT, storable
+from evolve.intake import AGENT
 from evolve.population import Population
 from evolve.prompts.rendering import PromptBook
 from evolve.run import Run
 from evolve.run_directory import EXTENSIONS, RunDirectory
+from evolve.source_file import SOURCE_LIMIT_BYTES
 from evolve.streams import Stream
 from evolve.types import Program, ProgramState
 
-SOURCE_LIMIT_BYTES = 1 << 20
 NAME_LIMIT = 100
 NOTE_LIMIT = 500
 INJECT = "inject"
@@ -179,6 +180,10 @@ class Desk:
             raise UsageError(f"{file}: cannot be written: {error.strerror}") from None
         return file
 
+    def searching(self) -> bool:
+        """Whether a process writes the run now. A glance: the next instant it may be another answer."""
+        return RunDirectory(self.directory).locked() or self.mailbox.writer() is not None
+
     def open_run(self) -> Run:
         """Become the process that writes the run.
 
@@ -251,18 +256,3 @@ def taken(source: str) -> str:
     if size > SOURCE_LIMIT_BYTES:
         raise UsageError(f"the source has {size} bytes; a program may have {SOURCE_LIMIT_BYTES}")
     return text
-
-
-def read_source(file: Path) -> str:
-    """A program's text from a file.
-
-    Raises:
-        UsageError: it cannot be read, or is no UTF-8 text.
-    """
-    try:
-        with file.open("rb") as opened:
-            return opened.read(SOURCE_LIMIT_BYTES + 1).decode("utf-8")
-    except OSError as error:
-        raise UsageError(f"{file}: cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{file}: not UTF-8 text: {error.reason} at byte {error.start}") from None

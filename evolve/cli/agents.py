@@ -13,7 +13,7 @@ from evaluators.client import Judge, JudgeSettings
 from evaluators.evaluation import Status
 from evolve.agents.awaiting import OwnJudge, Standstill, take_number, take_verdict
 from evolve.agents.briefing import Briefing, standing
-from evolve.agents.desk import Desk, Sheet, read_source
+from evolve.agents.desk import Desk, Sheet
 from evolve.cli.exits import Exit
 from evolve.cli.judging import Stop, services, starting, stop_on_signals
 from evolve.cli.options import output_options, run_argument
@@ -22,6 +22,7 @@ from evolve.database.mail import Answer
 from evolve.display.output import DisplayMode, Output, open_output
 from evolve.display.programs import program_report
 from evolve.display.report import Report, facts
+from evolve.source_file import read_source
 from evolve.types import Program
 
 LEASE_S = 3600.0

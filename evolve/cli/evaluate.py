@@ -20,6 +20,7 @@ from evolve.cli.options import output_options, sandbox_option
 from evolve.display.output import DisplayMode, Output, open_output
 from evolve.display.report import Report
 from evolve.display.verdict import describe
+from evolve.source_file import read_source
 
 TARGETS = ("sm_80", "sm_90", "sm_100", "gfx942")
 """The GPUs that are compiled for without one; gfx942 is for Triton alone."""
@@ -60,7 +61,7 @@ def evaluate(
     """
     output = open_output(display, as_json)
     loaded = load_task(find_task(task))
-    source = _read(file)
+    source = read_source(file)
     spoken = language or _language(file, loaded)
     evaluation = asyncio.run(
         _judge(
@@ -84,15 +85,6 @@ async def _judge(
                 return await unless_stopped(judge.confirm(*program, every_baseline=True), stop)
             finally:
                 await judge.close()
-
-
-def _read(file: Path) -> str:
-    try:
-        return file.read_bytes().decode("utf-8")
-    except OSError as error:
-        raise UsageError(f"{file}: cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{file}: not UTF-8 text: {error.reason} at byte {error.start}") from None
 
 
 def _language(file: Path, task: Task) -> Language:

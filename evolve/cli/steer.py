@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from evolve.agents import orders
-from evolve.agents.desk import Desk, Sheet, read_source
+from evolve.agents.desk import Desk, Sheet
 from evolve.cli.agents import conclude
 from evolve.cli.exits import Exit
 from evolve.cli.options import output_options, run_argument
@@ -19,6 +19,7 @@ from evolve.cli.runs import find_run
 from evolve.database.steering import Steering, SteerRecord
 from evolve.display.output import DisplayMode, open_output
 from evolve.display.report import Report, Table
+from evolve.source_file import read_source
 
 
 @click.group()

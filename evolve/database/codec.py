@@ -20,6 +20,11 @@ def text_hash(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+def storable(text: str) -> str:
+    """A text that every database can hold: what is no Unicode, and NUL, is replaced."""
+    return text.encode("utf-8", "replace").decode("utf-8").replace("\0", "\N{REPLACEMENT CHARACTER}")
+
+
 def program_row(program: Program) -> Row:
     """The columns of a program that never change."""
     return {
@@ -30,7 +35,7 @@ def program_row(program: Program) -> Row:
         "operator": program.operator,
         "proposer": program.proposer,
         "model": program.model,
-        "note": program.note,
+        "note": storable(program.note),
         "details": json.dumps(program.details),
         "parents": json.dumps(program.parents),
         "inspirations": json.dumps(program.inspirations),
@@ -78,7 +83,7 @@ def evaluation_row(evaluation: Evaluation) -> Row:
         "score": evaluation.score,
         **_interval_columns("speedup", timing.speedup if isinstance(timing, Timed) else None),
         "confirmed": evaluation.confirmed,
-        "message": evaluation.message.replace("\0", "\N{REPLACEMENT CHARACTER}"),
+        "message": storable(evaluation.message),
         "build_s": evaluation.cost.build_s,
         "device_s": evaluation.cost.device_s,
         "wall_s": evaluation.cost.wall_s,

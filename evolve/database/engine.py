@@ -14,19 +14,22 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, NoSuchModu
 from sqlalchemy.pool import StaticPool
 
 from evaluators.errors import UsageError
+from evolve.database.postgresql import connect_arguments, is_postgresql, prepare_postgresql
 from evolve.errors import DatabaseFailedError
 
 BUSY_TIMEOUT_MS = 30_000
 
 
 def parse_url(url: str) -> URL:
-    """Check a database URL.
+    """Check a database URL. PostgreSQL is spoken to by psycopg where the URL names no driver.
 
     Raises:
         UsageError: it is none, or names a database we have no dialect for.
     """
     try:
         parsed = make_url(url)
+        if parsed.drivername == "postgresql":
+            parsed = parsed.set(drivername="postgresql+psycopg")
         parsed.get_dialect()
     except (ArgumentError, NoSuchModuleError, ValueError):
         raise UsageError(
@@ -58,6 +61,8 @@ def open_engine(url: URL, *, read_only: bool = False) -> Engine:
     elif read_only and file is not None and _frozen(file):
         # SQLite cannot open a WAL database in a folder it may not write to, unless told that nobody writes.
         url = url.set(database=f"file:{file}").update_query_dict({"immutable": "1", "uri": "true"})
+    if url.drivername == "postgresql+psycopg":
+        options |= {"connect_args": connect_arguments(url), "pool_pre_ping": True}
     try:
         engine = create_engine(url, **options)
     except ModuleNotFoundError as error:
@@ -65,6 +70,8 @@ def open_engine(url: URL, *, read_only: bool = False) -> Engine:
         raise UsageError(f"database {shown}: its driver is missing ({error.name}): pip install {error.name}") from None
     if engine.dialect.name == "sqlite":
         _prepare_sqlite(engine, read_only=read_only)
+    elif is_postgresql(engine):
+        prepare_postgresql(engine, read_only=read_only)
     return engine
 
 

@@ -13,8 +13,9 @@ from sqlalchemy.exc import IntegrityError
 
 from evaluators.errors import UsageError
 from evolve.database.codec import text_hash
-from evolve.database.engine import transaction
+from evolve.database.engine import naming_failures, transaction
 from evolve.database.mail import Answer, Lease, NewAnswer, NewLease
+from evolve.database.postgresql import holder, is_postgresql
 from evolve.database.reader import StorageReader
 from evolve.database.schema import answers, events, leases, runs, steering
 from evolve.database.statements import ADD_TEXT
@@ -34,12 +35,17 @@ class Mailbox(StorageReader):
     def __init__(self, engine: Engine, run_id: int, clock: Callable[[], float] = time.time) -> None:
         """Write to run ``run_id``; ``clock`` gives seconds since the epoch."""
         super().__init__(engine, run_id)
-        self._writing = engine.connect().execution_options(write=True)
         self._clock = clock
 
     def now(self) -> float:
         """Seconds since the epoch, as leases count them."""
         return self._clock()
+
+    def writer(self) -> str | None:
+        """Who writes the run now, on whatever host; only a server knows: a file has its folder's lock."""
+        if not is_postgresql(self._engine):
+            return None
+        return self._read(lambda: holder(self._reading, self._run_id))
 
     def add_lease(self, new: NewLease) -> Lease:
         """Store what an agent is given to work on."""
@@ -82,8 +88,7 @@ class Mailbox(StorageReader):
         }
         try:
             with self._write() as connection:
-                key = {"run": self._run_id, "key": row["text_hash"], "content": new.source}
-                connection.execute(ADD_TEXT, key)
+                connection.execute(ADD_TEXT, {"run_id": self._run_id, "hash": row["text_hash"], "text": new.source})
                 number = connection.execute(insert(answers).returning(answers.c.id), row).scalar_one()
                 if lease is None:
                     self._add_event(connection, now, f"{new.operator}: answer {number} by {new.agent}: {new.note}")
@@ -103,7 +108,7 @@ class Mailbox(StorageReader):
         row = {"run_id": self._run_id, "at": now, "kind": kind.value, "text": text, "argument": argument}
         this = runs.c.id == self._run_id
         with self._write() as connection:
-            columns = select(runs.c.settings, runs.c.config).where(this).with_for_update()
+            columns = select(runs.c.settings, runs.c.config).where(this).with_for_update(key_share=True)
             before = tuple(connection.execute(columns).one())
             settings, config = change((before[0], before[1]))
             if (settings, config) != before:
@@ -112,18 +117,18 @@ class Mailbox(StorageReader):
             self._add_event(connection, now, f"{number}: {kind}: {text}")
         return SteerRecord(int(number), kind, text, argument, now)
 
-    def close(self) -> None:
-        """Give connections back."""
-        self._writing.close()
-        super().close()
-
     def _add_event(self, connection: Connection, at: float, text: str) -> None:
         connection.execute(insert(events), {"run_id": self._run_id, "at": at, "kind": "steer", "text": text})
 
     @contextmanager
     def _write(self) -> Iterator[Connection]:
-        with transaction(self._writing):
-            yield self._writing
+        # A connection from the pool for each: a server may have been restarted since the last.
+        with (
+            naming_failures(self._engine),
+            self._engine.connect().execution_options(write=True) as connection,
+            transaction(connection),
+        ):
+            yield connection
 
 
 def _repeated(stored: Answer, new: NewAnswer) -> Answer:

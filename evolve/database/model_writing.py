@@ -5,6 +5,7 @@ from __future__ import annotations
 from sqlalchemy import select, update
 
 from evolve.budget import Charge
+from evolve.database.codec import storable
 from evolve.database.model_codec import dialogue_row, reply_row, request_row
 from evolve.database.model_records import CallStatus, Dialogue, Ending, ModelReply, ModelRequest
 from evolve.database.model_statements import ADD_DIALOGUE, ADD_MODEL_CALL, END_MODEL_CALL, LAST_ATTEMPT
@@ -84,7 +85,7 @@ class ModelWriter(SqlWriter):
         here = (dialogues.c.run_id == self._run_id, dialogues.c.number == ending.number)
         row = {
             "outcome": ending.outcome,
-            "message": ending.message,
+            "message": storable(ending.message),
             "learnt": ending.learnt,
             "ended_at": self._clock(),
         }

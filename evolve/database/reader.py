@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from pydantic import ValidationError
 from sqlalchemy import ColumnElement, Engine, Executable, bindparam, case, func, select
+from sqlalchemy.exc import DBAPIError
 
 from evaluators.errors import UsageError
 from evaluators.evaluation import Artifact, Evaluation, Status
@@ -76,6 +77,8 @@ from evolve.database.steps import Step, StepKind
 from evolve.settings import RunSettings
 from evolve.types import AddStatus, Program, ProgramState, RunStatus
 
+T = TypeVar("T")
+
 BATCH = 200
 """Programs read at a time when streaming: bounds memory, and no read holds a snapshot for long."""
 
@@ -90,18 +93,18 @@ class StorageReader:
         with naming_failures(engine):
             self._reading = engine.connect()
         self._prepared = PreparedStatements()
+        self._shown = engine.url.render_as_string(hide_password=True)
 
     def run(self) -> RunRecord:
         """See :class:`~evolve.database.storage.Storage`."""
         found = self._rows(select(runs).where(runs.c.id == self._run_id))
-        shown = self._engine.url.render_as_string(hide_password=True)
         if not found:
-            raise UsageError(f"database {shown}: holds no run number {self._run_id}; check the name")
+            raise UsageError(f"database {self._shown}: holds no run number {self._run_id}; check the name")
         row = dict(found[0])
         try:
             row["settings"] = RunSettings.model_validate_json(row["settings"])
         except ValidationError:
-            raise UsageError(f"database {shown}: the settings of run {self._run_id} are damaged") from None
+            raise UsageError(f"database {self._shown}: the settings of run {self._run_id} are damaged") from None
         row["status"] = RunStatus(row["status"])
         return RunRecord(**row)
 
@@ -149,9 +152,7 @@ class StorageReader:
     def find(self, source_hash: str, language: Language) -> tuple[int, ProgramState] | None:
         """See :class:`~evolve.database.storage.Storage`."""
         row = {"run": self._run_id, "source_hash": source_hash, "language": language}
-        with naming_failures(self._engine):
-            found = self._prepared.execute(self._reading, FIND, row).first()
-            self._reading.rollback()
+        found = self._read(lambda: self._prepared.execute(self._reading, FIND, row).first())
         return (found[0], ProgramState(found[1])) if found else None
 
     def attempts(self, number: int) -> int:
@@ -303,9 +304,8 @@ class StorageReader:
 
     def mail_count(self) -> MailCount:
         """See :class:`~evolve.database.storage.Storage`."""
-        found = self._prepared.execute(self._reading, MAIL_COUNT, {"run": self._run_id}).one()
-        self._reading.rollback()
-        return MailCount(*found)
+        row = {"run": self._run_id}
+        return MailCount(*self._read(lambda: self._prepared.execute(self._reading, MAIL_COUNT, row).one()))
 
     def waiting_answers(self) -> list[Answer]:
         """See :class:`~evolve.database.storage.Storage`."""
@@ -352,12 +352,24 @@ class StorageReader:
         self._engine.dispose()
 
     def _rows(self, statement: Executable, **parameters: object) -> list[Mapping[str, Any]]:
+        values = {"run": self._run_id, **parameters}
+        return self._read(lambda: [dict(row) for row in self._reading.execute(statement, values).mappings()])
+
+    def _read(self, read: Callable[[], T]) -> T:
+        """What ``read`` finds; looked for again on a new connection where the server broke the old one off."""
         with naming_failures(self._engine):
             try:
-                result = self._reading.execute(statement, {"run": self._run_id, **parameters})
-                return [dict(row) for row in result.mappings()]
-            finally:
-                self._reading.rollback()  # No snapshot is held between two calls.
+                return self._read_once(read)
+            except DBAPIError as error:
+                if not error.connection_invalidated:
+                    raise
+                return self._read_once(read)
+
+    def _read_once(self, read: Callable[[], T]) -> T:
+        try:
+            return read()
+        finally:
+            self._reading.rollback()  # No snapshot is held between two calls.
 
     def _assemble(self, rows: Sequence[Mapping[str, Any]]) -> list[Program]:
         ids = [row[name] for row in rows for name in ("evaluation_id", "confirmation_id") if row[name] is not None]
@@ -388,6 +400,6 @@ class StorageReader:
 
 def list_runs(engine: Engine) -> Iterable[RunRecord]:
     """Every run in a database, oldest first."""
-    with engine.connect() as connection:
+    with naming_failures(engine), engine.connect() as connection:
         ids = list(connection.execute(select(runs.c.id).order_by(runs.c.id)).scalars())
     return [StorageReader(engine, run_id).run() for run_id in ids]

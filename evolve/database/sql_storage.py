@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, Engine, delete, insert, select, update
 
 from evaluators.evaluation import Evaluation
-from evolve.database.codec import duel_row, evaluation_row, program_row, timing_rows
+from evolve.database.codec import duel_row, evaluation_row, program_row, storable, timing_rows
 from evolve.database.engine import naming_failures
 from evolve.database.model_statements import END_BY_PROGRAM
 from evolve.database.model_writing import ModelWriter
@@ -246,8 +246,8 @@ class SqlStorage(ModelWriter):
                     "evaluation_id": evaluation_id,
                     "position": position,
                     "run_id": self._run_id,
-                    "name": artifact.name,
-                    "text_hash": self._add_text(connection, artifact.text),
+                    "name": storable(artifact.name),
+                    "text_hash": self._add_text(connection, storable(artifact.text)),
                     "truncated": artifact.truncated,
                 },
             )

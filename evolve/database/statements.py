@@ -6,21 +6,17 @@ from, so that a program that is elsewhere is not touched.
 
 from __future__ import annotations
 
-from sqlalchemy import bindparam, exists, insert, literal, select, update
+from sqlalchemy import bindparam, insert, literal, update
+from sqlalchemy.dialects import postgresql
 
 from evolve.database.schema import answers, cells, evaluations, events, islands, ledger, programs, steps, texts
 from evolve.types import AddStatus, ProgramState
 
 _QUEUED, _JUDGED, _FINISHED = (state.value for state in ProgramState)
 
-ADD_TEXT = insert(texts).from_select(
-    ["run_id", "hash", "text"],
-    select(
-        bindparam("run", type_=texts.c.run_id.type),
-        bindparam("key", type_=texts.c.hash.type),
-        bindparam("content", type_=texts.c.text.type),
-    ).where(~exists().where(texts.c.run_id == bindparam("run"), texts.c.hash == bindparam("key"))),
-)
+ADD_TEXT = postgresql.insert(texts).on_conflict_do_nothing()
+"""In the words of PostgreSQL, which are SQLite's too. Several processes may store one text at the same instant."""
+
 _THIS = (programs.c.run_id == bindparam("run"), programs.c.number == bindparam("this"))
 JUDGE = (
     update(programs)

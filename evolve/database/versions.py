@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from sqlalchemy import URL, Connection, Engine, inspect, text
-from sqlalchemy.exc import DatabaseError, OperationalError
+from sqlalchemy.exc import DatabaseError, DBAPIError, OperationalError
 
 from evaluators.errors import UsageError
 from evolve.database.engine import open_engine, parse_url, sqlite_file
+from evolve.database.postgresql import is_postgresql, one_at_a_time
 from evolve.database.revisions import REVISIONS
 from evolve.errors import DatabaseVersionError
 
@@ -54,7 +55,7 @@ def create_database(url: str) -> Engine:
     engine = open_engine(parsed)
     try:
         _migrate(engine)
-    except (OperationalError, PermissionError) as error:
+    except (DBAPIError, PermissionError) as error:
         engine.dispose()
         raise UsageError(f"database {_shown(parsed)}: cannot be made: {_reason(error)}") from None
     return engine
@@ -87,6 +88,8 @@ def _migrate(engine: Engine) -> None:
     folder = Path(__file__).with_name("revisions")
     config.set_main_option("script_location", str(folder).replace("%", "%%"))
     with engine.execution_options(write=True).begin() as connection:
+        if is_postgresql(engine):
+            one_at_a_time(connection)
         config.attributes["connection"] = connection
         command.upgrade(config, "head")
 

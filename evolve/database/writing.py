@@ -10,24 +10,33 @@ from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import IntegrityError
 
 from evaluators.evaluation import Environment
-from evolve.database.codec import ledger_row, text_hash
+from evolve.database.codec import ledger_row, storable, text_hash
 from evolve.database.engine import naming_failures, transaction
+from evolve.database.postgresql import claim, is_postgresql
 from evolve.database.reader import StorageReader
 from evolve.database.records import Event, LedgerEntry
 from evolve.database.statements import ADD_EVENT, ADD_LEDGER, ADD_STEP, ADD_TEXT
 from evolve.database.steps import Step
-from evolve.errors import StorageError
+from evolve.errors import DatabaseFailedError, RunLockedError, StorageError
 
 
 class SqlWriter(StorageReader):
     """Transactions on one run, for the one process that writes it."""
 
     def __init__(self, engine: Engine, run_id: int, clock: Callable[[], float] = time.time) -> None:
-        """Write run ``run_id``; ``clock`` gives seconds since the epoch."""
+        """Write run ``run_id``; ``clock`` gives seconds since the epoch.
+
+        Raises:
+            RunLockedError: another process writes it. Only a server says so: a file has its folder's lock.
+        """
         super().__init__(engine, run_id)
         # One connection for the run's whole life: taking it from the pool costs more than most statements.
         with naming_failures(engine):
             self._connection = engine.connect().execution_options(write=True)
+            other = claim(self._connection, run_id) if is_postgresql(engine) else None
+        if other is not None:
+            self.close()
+            raise RunLockedError(f"run {run_id} of {self._shown}: is written by {other}; wait for it or stop it first")
         self._clock = clock
         self._environment: tuple[Environment, str] | None = None
         self._noted: list[Step] = []
@@ -43,6 +52,8 @@ class SqlWriter(StorageReader):
 
     @contextmanager
     def _write(self) -> Iterator[Connection]:
+        if self._connection.invalidated:  # With it went the claim on the run: somebody else may write it by now.
+            raise DatabaseFailedError(f"database {self._shown}: the connection was lost; go on with evolve resume")
         committed = False
         try:
             with transaction(self._connection):
@@ -67,7 +78,7 @@ class SqlWriter(StorageReader):
     def _add_text(self, connection: Connection, content: str) -> str:
         """Store a text, where the run does not hold it yet; returns the key."""
         key = text_hash(content)
-        self._prepared.execute(connection, ADD_TEXT, {"run": self._run_id, "key": key, "content": content})
+        self._prepared.execute(connection, ADD_TEXT, {"run_id": self._run_id, "hash": key, "text": content})
         return key
 
     def _add_steps(self, connection: Connection) -> None:
@@ -84,4 +95,4 @@ class SqlWriter(StorageReader):
     def _add_events(self, connection: Connection, new: Iterable[Event]) -> None:
         for event in new:
             row = {"run_id": self._run_id, "at": event.at or self._clock(), "kind": event.kind}
-            connection.execute(ADD_EVENT, {**row, "text": event.text, "program": event.program})
+            connection.execute(ADD_EVENT, {**row, "text": storable(event.text), "program": event.program})

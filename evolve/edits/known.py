@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from evaluators.source import normal_form
 from evaluators.task import Language
-from evolve.edits.cpp_tokens import cpp_tokens
+from evolve.edits.cpp_tokens import cpp_outline
 from evolve.edits.equivalence import equivalence_key
 
 
@@ -20,9 +19,13 @@ class KnownPrograms:
     def __init__(self) -> None:
         self._alike: dict[tuple[Language, str], list[tuple[int, str]]] = defaultdict(list)
         self._keys: dict[int, str] = {}
+        self._numbers: set[int] = set()
 
     def add(self, number: int, source: str, language: Language) -> None:
-        """Remember a program."""
+        """Remember a program, once."""
+        if number in self._numbers:
+            return
+        self._numbers.add(number)
         self._alike[language, _shape(source, language)].append((number, source))
 
     def find(self, source: str, language: Language) -> int | None:
@@ -41,7 +44,4 @@ class KnownPrograms:
 
 def _shape(source: str, language: Language) -> str:
     """Equal for all programs of one equivalence key, and cheap; other programs seldom share it."""
-    if language not in {"cpp", "cuda"}:
-        return equivalence_key(source, language)
-    texts = cpp_tokens(normal_form(source.replace("\r\n", "\n"))).texts
-    return "\x00".join(["" if text[0].isalpha() or text[0] == "_" else text for text in texts])
+    return cpp_outline(source) if language in {"cpp", "cuda"} else equivalence_key(source, language)

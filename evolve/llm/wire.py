@@ -52,7 +52,7 @@ def parse_object(data: str) -> Mapping[str, Any]:
 
 def mapping(value: object) -> Mapping[str, Any]:
     """The value if it is an object, else an empty one: servers leave out or null what they do not have."""
-    return value if isinstance(value, Mapping) else {}
+    return value if isinstance(value, dict) else {}
 
 
 def items(value: object) -> list[Mapping[str, Any]]:

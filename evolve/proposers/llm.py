@@ -282,7 +282,7 @@ class LlmProposer:
 
     def _offered(self, context: ProposeContext, draft: Draft, spoken: Spoken, edited: Edited) -> Proposal | Dropped:
         arm, subject = draft.arm, draft.subject
-        known = context.equivalent(edited.source, subject.language)
+        known = context.claim(edited.source, subject.language)
         if known is not None:
             words = f"equals program {known} up to layout, comments and local names"
             return self._dropped(context, arm, KNOWN, words)

@@ -92,6 +92,11 @@ class RecordedJudge:
         step = self._check(Question(StepKind.DUEL, *numbers))
         return _answer(None if step.kind is StepKind.NO_DUEL else self._recording.duel(*numbers))
 
+    async def held_up_s(self, last_s: float) -> float:
+        """See :class:`evaluators.client.Judge`."""
+        del last_s
+        return 0.0
+
     async def close(self) -> None:
         """See :class:`evaluators.client.Judge`."""
 

@@ -74,7 +74,7 @@ class RecordedLlm:
         spoken = await converse(self._answer, "", edits, context.number, _NoWords())
         if not isinstance(spoken.outcome, Edited):
             return Dropped(spoken.outcome.reason.value, spoken.outcome.message, told)
-        known = context.equivalent(spoken.outcome.source, dialogue.language)
+        known = context.claim(spoken.outcome.source, dialogue.language)
         if known is not None:
             return Dropped(KNOWN, f"equals program {known}", told)
         arm = Arm(dialogue.operator, ModelName.parse(dialogue.model))

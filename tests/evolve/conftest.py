@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,6 +14,7 @@ from evaluators.client import Judge, JudgeSettings
 from evolve.cli import main
 from evolve.cli.judging import Services
 from evolve.testing import FakeJudge
+from tests.evolve import postgres
 
 TASK_TOML = """
 name = "toy"
@@ -49,6 +52,32 @@ class CommandLine:
     def __call__(self, *arguments: object) -> Result:
         """``evolve ARGUMENTS``."""
         return CliRunner().invoke(main, [str(a) for a in arguments], obj=Services(self.start))
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[postgres.Server]:
+    """A PostgreSQL server for as long as the tests run."""
+    programs = postgres.programs()
+    if programs is None:
+        missing = "no initdb of PostgreSQL on this machine (apt-get install postgresql)"
+        if os.environ.get(postgres.REQUIRED):
+            pytest.fail(missing)
+        pytest.skip(missing)
+    server = postgres.Server.make(programs)
+    yield server
+    server.remove()
+
+
+@pytest.fixture
+def postgres_url(postgres_server: postgres.Server) -> str:
+    """An empty PostgreSQL database."""
+    return postgres_server.new_database()
+
+
+@pytest.fixture(scope="session")
+def postgres_shared_url(postgres_server: postgres.Server) -> str:
+    """One PostgreSQL database for all tests that keep to runs of their own: making one takes half a second."""
+    return postgres_server.new_database()
 
 
 @pytest.fixture

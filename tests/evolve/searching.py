@@ -60,6 +60,8 @@ class World:
     recorder: Recorder = field(default_factory=Recorder)
     stop: asyncio.Event | None = None
     judges_started: int = 0
+    url: str | None = None
+    """Another database than the file in the run's folder."""
 
     @property
     def task(self) -> Task:
@@ -77,7 +79,7 @@ class World:
         return self.judge
 
     def create(self) -> Run:
-        return Run.create(self.directory, self.task, self.settings)
+        return Run.create(self.directory, self.task, self.settings, url=self.url)
 
     def reopen(self, caps: Caps | None = None) -> Run:
         settings = replace_caps(self.settings, caps) if caps else None

@@ -95,6 +95,7 @@ def test_a_seed_that_fails_is_the_tasks_mistake(evolve, toy):
         (["show", "nowhere"], "nowhere: no such run"),
         (["best", "nowhere"], "nowhere: no such run"),
         (["eval", "TOY", "none.py"], "none.py: cannot be read"),
+        (["eval", "TOY", "HUGE"], "huge.py: is larger than a program may be, which is 1048576 bytes"),
         (["check", "nowhere"], "unknown task 'nowhere'"),
         (["db", "upgrade", "nowhere"], "nowhere: no such run"),
         (["db", "upgrade", "sqlite:///none.db"], "no such file"),
@@ -104,8 +105,10 @@ def test_a_mistake_is_one_line_exit_code_2_and_nothing_is_written(evolve, toy, t
     full = tmp_path / "full"
     full.mkdir()
     (full / "file").write_text("mine")
+    with (full / "huge.py").open("wb") as huge:
+        huge.truncate(65 << 20)
     before = sorted(tmp_path.rglob("*"))
-    names = {"TOY": str(toy), "FULL": str(full)}
+    names = {"TOY": str(toy), "FULL": str(full), "HUGE": str(full / "huge.py")}
     result = evolve(*(names.get(argument, argument) for argument in arguments))
     assert result.exit_code == 2, result.output + repr(result.exception)
     assert said in result.stderr

@@ -293,6 +293,28 @@ class TestFailuresOfTheJudge:
         assert world.programs()[1].score == 2.0
         assert any("no answer within 0.5 s" in note for note in world.recorder.notes)
 
+    async def test_a_judge_that_waits_for_another_one_does_not_hang(self, tmp_path: Path) -> None:
+        """However long another judge of the machine has the device."""
+        released = asyncio.Event()
+
+        class Waiting(FakeJudge):
+            async def held_up_s(self, last_s: float) -> float:
+                released.set()
+                return last_s
+
+        world = World(tmp_path, settings(Caps(candidates=2), evaluation_timeout_s=0.2), judge=Waiting())
+
+        async def before(method: str, source: str) -> None:
+            if "score=2.0" in source:
+                await released.wait()
+
+        world.judge.before = before
+        world.proposer.make = scores(2.0)
+        await world.run()
+        assert released.is_set()
+        assert world.programs()[1].score == 2.0
+        assert world.judges_started == 1
+
     async def test_a_judge_that_cannot_be_started_anew_ends_the_run_and_resume_goes_on(self, tmp_path: Path) -> None:
         world = World(tmp_path, settings(Caps(candidates=3)))
         world.proposer.make = scores(2.0, 3.0)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.kill_nine import INSTANTS, Victim
 from evaluators.client import JudgeSettings, ProcessJudge, start_judge
 from evaluators.task_loading import find_task, load_task
 from evolve.loop import WeightedProposer, search
@@ -127,6 +128,19 @@ def test_kill_nine_ends_every_process_and_resume_goes_on(tmp_path, after):
     assert all(p.evaluation is not None for p in after_resume.values())
     for number, program in before.items():
         assert after_resume[number].evaluation == program.evaluation, "what was judged is not judged again"
+
+
+@pytest.mark.timeout(600)
+def test_kill_nine_at_several_instants_loses_nothing_pays_nothing_twice_and_leaves_nothing(tmp_path):
+    """While the judge starts, in a build, and in a confirmation or duel: see ``benchmarks/kill_nine.py``."""
+    victim = Victim(tmp_path)
+    for name, reached in INSTANTS.items():
+        victim.kill(name, reached)
+    victim.finish(1)
+    assert set(victim.outcome.kills) == set(INSTANTS), "every instant came"
+    late = [words for words in victim.outcome.troubles if "processes left after" in words]
+    assert victim.outcome.troubles == late, "nothing but a busy machine's slowness"
+    assert max(victim.outcome.gone_s) < 5
 
 
 def evolve(*arguments: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:

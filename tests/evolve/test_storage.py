@@ -1,8 +1,7 @@
-"""The storage contract, on every backend. ``EVOLVE_TEST_POSTGRES`` names a PostgreSQL database to test with as well."""
+"""The storage contract, on every backend."""
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -129,14 +128,9 @@ def count(storage: SqlStorage, table: object) -> int:
 @pytest.fixture(params=["file", "memory", "postgresql"])
 def make(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[], SqlStorage]]:
     """Makes storages of new runs, all in one database."""
-    urls = {
-        "file": f"sqlite:///{tmp_path}/run.db",
-        "memory": "sqlite://",
-        "postgresql": os.environ.get("EVOLVE_TEST_POSTGRES", ""),
-    }
-    if not urls[request.param]:
-        pytest.skip("EVOLVE_TEST_POSTGRES names no database")
-    engine = create_database(urls[request.param])
+    urls = {"file": f"sqlite:///{tmp_path}/run.db", "memory": "sqlite://"}
+    url = urls.get(request.param) or request.getfixturevalue("postgres_shared_url")
+    engine = create_database(url)
     ticks = iter(range(1, 10**9))
     made: list[SqlStorage] = []
 
@@ -416,6 +410,40 @@ class TestStorage:
             storage.add_evaluation(number, evaluation(artifacts=(Artifact(name="log", text="same"),)), ENTRY)
         assert count(storage, texts) == before + 2, "the source, which is the artifact too, and the environment"
 
+    def test_what_no_database_takes_in_a_text_is_replaced(self, storage: SqlStorage) -> None:
+        """Candidates, compilers and models print what they like."""
+        storage.add_program(program(1, note="a\0b\ud800"))
+        artifacts = (Artifact(name="log\0", text="a\0b"),)
+        storage.add_evaluation(1, evaluation(message="not\0this", artifacts=artifacts), ENTRY)
+        storage.add_attempt(1, ENTRY, "ended: \0\udfff")
+        stored = storage.program(1)
+        assert stored.note == "a\ufffdb?"
+        assert stored.evaluation is not None
+        assert stored.evaluation.artifacts == (Artifact(name="log\ufffd", text="a\ufffdb"),)
+        assert storage.table()[0]["message"] == "not\ufffdthis"
+        assert storage.events()[-1].text == "ended: \ufffd?"
+
+    def test_names_are_as_long_as_people_make_them(self, make: Callable[[], SqlStorage]) -> None:
+        long = "n" * 250
+        storage = make()
+        storage.add_program(program(1, proposer=long, operator=long, model=long))
+        found = timed_evaluation()
+        named = found.workloads[0].model_copy(update={"workload": long, "ratios": {long: INTERVAL}, "strongest": long})
+        judged = found.model_copy(
+            update={
+                "environment": Environment(device_class=long),
+                "workloads": (named,),
+                "artifacts": (Artifact(name=long, text="x"),),
+            }
+        )
+        storage.add_evaluation(1, judged, ENTRY)
+        assert storage.program(1).evaluation == judged
+        engine = storage._engine
+        other = SqlStorage.create(engine, NewRun(long, long, "hash", SETTINGS), lambda: 1.0)
+        assert (other.run().name, other.run().task_name) == (long, long)
+        other._connection.close()
+        other._reading.close()
+
     def test_an_environment_rolled_back_is_stored_when_it_comes_again(self, storage: SqlStorage) -> None:
         storage.add_program(program(1))
         storage.add_program(program(2))
@@ -480,7 +508,7 @@ class TestMail:
         queue_and_judge(storage, 1)
         box = Mailbox(storage._engine, storage.run().id, lambda: 100.0)
         yield box
-        box._writing.close()
+        box._reading.close()
 
     def test_a_lease_is_open_until_it_is_answered_or_expires(self, storage: SqlStorage, mailbox: Mailbox) -> None:
         lease = mailbox.add_lease(NewLease("ann", 1, 1, (1,), 60.0))

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -10,8 +9,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from evaluators.compare import Limit, compare, compare_outputs
-from evaluators.dtypes import DTYPES, decode, encode
+from evaluators.dtypes import DTYPES, encode
 from evaluators.evaluation import Status
+from tests.exact_compare import exact_verdict
 
 TIGHT = Limit(2.0, 1.0)
 
@@ -22,44 +22,6 @@ def fp32(*values: float) -> np.ndarray:
 
 def fp64(*values: float) -> np.ndarray:
     return np.array(values, dtype=np.float64)
-
-
-# A slow comparator in exact arithmetic, written from the rules and not from the code.
-
-
-def exact_ulp(scale: float, dtype: str) -> Fraction:
-    info, magnitude = DTYPES[dtype], Fraction(abs(scale))
-    if magnitude == 0:
-        return Fraction(0)
-    exponent = math.frexp(abs(scale))[1] - 1
-    return Fraction(2) ** (max(exponent, info.min_exponent) - info.precision + 1)
-
-
-def overflows(value: float, dtype: str) -> bool:
-    largest = DTYPES[dtype].largest
-    return abs(Fraction(value)) >= Fraction(largest) + exact_ulp(largest, dtype) / 2
-
-
-def exact_error(got: float, wanted: float, scale: float, dtype: str) -> Fraction | None:
-    """Error in ulp of the scale; None where NaN or Inf is misplaced; -1 where only the exact value would do."""
-    if math.isnan(got) or math.isnan(wanted):
-        # A type without Inf has NaN for what overflows.
-        beyond = (
-            not DTYPES[dtype].has_inf and not math.isnan(wanted) and (math.isinf(wanted) or overflows(wanted, dtype))
-        )
-        return Fraction(0) if math.isnan(got) and (math.isnan(wanted) or beyond) else None
-    if math.isinf(got):
-        same = got == wanted or (math.isfinite(wanted) and overflows(wanted, dtype) and (got > 0) == (wanted > 0))
-        return Fraction(0) if same else None
-    if math.isinf(wanted):
-        return None
-    error = abs(Fraction(got) - Fraction(wanted))
-    if error == 0:
-        return error
-    if not math.isfinite(scale) or scale == 0:
-        nearest = float(decode(encode(np.array([wanted]), dtype), dtype)[0])
-        return Fraction(0) if got == nearest else Fraction(-1)
-    return error / exact_ulp(scale, dtype)
 
 
 @st.composite
@@ -89,28 +51,18 @@ def comparisons(draw):
 @given(comparisons())
 def test_agrees_with_an_exact_comparator(case):
     dtype, actual, oracle, scale = case
-    got = decode(actual, dtype).astype(np.float64)
-    errors = [
-        exact_error(float(got[i, j]), float(oracle[i, j]), float(scale[i]), dtype)
-        for i in range(got.shape[0])
-        for j in range(got.shape[1])
-    ]
-    result = compare(actual, oracle, scale, Limit(2.0, 1.5), dtype)
-    if None in errors:
-        assert result.status is Status.NOT_FINITE
-        assert result.errors.max_ulp is None
-        return
-    if Fraction(-1) in errors:
-        assert result.status is Status.WRONG_VALUES
-        return
-    worst = max(errors)
-    rms = math.sqrt(sum((min(e, 10**140) ** 2 for e in errors), Fraction(0)) / len(errors))
-    if worst < Fraction(10) ** 140:
-        assert result.errors.max_ulp == pytest.approx(float(worst), rel=1e-9, abs=1e-300)
-        assert result.errors.rms_ulp == pytest.approx(rms, rel=1e-9, abs=1e-150)
-    clear = abs(float(min(worst, 10**9)) - 2.0) > 1e-6 and abs(rms - 1.5) > 1e-6
-    if clear:
-        assert result.passed == (worst <= 2 and rms <= 1.5)
+    limit = Limit(2.0, 1.5)
+    result = compare(actual, oracle, scale, limit, dtype)
+    assert list(exact_verdict(actual, oracle, scale[:, None], dtype).disagreements(result, limit)) == []
+
+
+def test_the_exact_comparator_disagrees_with_a_wrong_verdict():
+    oracle, scale, limit = fp64(1, 2).reshape(1, 2), fp64(2), Limit(2.0, 1.5)
+    verdict = exact_verdict(fp32(1, 2.5).reshape(1, 2), oracle, scale[:, None], "fp32")
+    right = compare(fp32(1, 2.5).reshape(1, 2), oracle, scale, limit, "fp32")
+    lenient = compare(fp32(1, 2).reshape(1, 2), oracle, scale, limit, "fp32")
+    assert list(verdict.disagreements(right, limit)) == []
+    assert list(verdict.disagreements(lenient, limit)) != []
 
 
 # What an attacker or a user notices.

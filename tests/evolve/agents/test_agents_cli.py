@@ -95,7 +95,7 @@ def test_mistakes_are_one_line_and_exit_code_2(evolve: CommandLine, run: Path) -
     for arguments, said in [
         (("tell", "night", 5, "binary.py"), "no lease 5; get one with: evolve ask night"),
         (("tell", "night", 1, "binary.py"), "binary.py: not UTF-8 text"),
-        (("tell", "night", 1, "huge.py"), "a program may have 1048576"),
+        (("tell", "night", 1, "huge.py"), "huge.py: is larger than a program may be"),
         (("tell", "night", 1, "absent.py"), "absent.py: cannot be read"),
         (("tell", "day", 1, "binary.py"), "day: no such run"),
         (("ask", "night", "--parent", "9"), "no program 9"),

@@ -16,6 +16,7 @@ from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
 from evolve.view import RunView
+from tests.evolve import postgres
 
 ROOT = Path(__file__).resolve().parents[3]
 COUNT = ROOT / "tests" / "data" / "count"
@@ -108,6 +109,21 @@ async def test_a_whole_session(run: Path) -> None:
         assert [p.proposer for p in view.storage.programs()] == ["seed", "agent", "agent"]
         assert view.program(2).operator == "agent"
         assert view.record.reason != "", "the judge of the session ended with it"
+
+
+async def test_a_session_on_a_server_that_is_restarted(
+    tmp_path: Path, postgres_url: str, postgres_server: postgres.Server
+) -> None:
+    where = ("--set", f"store.database={postgres_url}", "--dir", "night")
+    done = evolve(tmp_path, "run", str(COUNT), "--proposers", "tuner", *where, "--display", "none")
+    assert done.returncode == 0, done.stderr
+    async with connect(tmp_path / "night") as client:
+        asked = await call(client, "ask", agent="claude")
+        postgres_server.stop()
+        assert "go on with evolve resume" in await refusal(client, "programs")
+        postgres_server.start()
+        told = await call(client, "tell", lease=asked["lease"], source="def count(out):\n    out[:] = 8\n")
+        assert (told["program"]["status"], told["best"]) == ("passed", 2)
 
 
 async def test_mistakes_are_one_line_each(run: Path) -> None:

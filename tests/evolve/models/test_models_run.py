@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sqlite3
 from collections import Counter
+from itertools import count
 
 import pytest
 
@@ -12,6 +14,7 @@ from evaluators.task_loading import load_task
 from evolve.budget import Budget
 from evolve.config import load_config
 from evolve.database.model_records import CallStatus
+from evolve.edits.dialogue import converse
 from evolve.llm.bandit import GainPerCost
 from evolve.llm.ensemble import make_policy
 from evolve.model_books import RunGate
@@ -234,6 +237,46 @@ def test_the_bandit_learns_from_verdicts_and_waste_and_remembers_them_when_resum
     assert again.keys() == live.keys()
     for arm, record in live.items():
         assert vars(again[arm]) == pytest.approx(vars(record)), arm
+
+
+AT_ONCE = 6
+
+
+@pytest.mark.parametrize("same", ["equal", "equivalent"])
+def test_of_equal_answers_that_end_at_the_same_time_one_is_judged(evolve, toy, tmp_path, monkeypatch, same):
+    """All of them are in before any is stored. The others are booked, and what they were counts as known."""
+    arrived = asyncio.Barrier(AT_ONCE)
+    talks = count(1)
+
+    async def together(*arguments):
+        first = next(talks) <= AT_ONCE
+        spoken = await converse(*arguments)
+        if first:
+            await arrived.wait()
+        return spoken
+
+    def script(asked):
+        if asked.number > AT_ONCE:
+            return improving(asked)
+        name = f"v{asked.number}" if same == "equivalent" else "v"
+        source = f"def f(out):\n    # fake: score=2.0\n    {name} = 7\n    out[:] = {name}\n"
+        return Reply(f"One way.\n\n```python\n{source}```\n")
+
+    monkeypatch.setattr("evolve.proposers.llm.converse", together)
+    with serving(script) as server:
+        settings = {"proposals": AT_ONCE, "queue": AT_ONCE}
+        file = configured(tmp_path / "c.toml", server, caps={"candidates": AT_ONCE + 1}, search=settings)
+        result = evolve("run", toy, "--config", file, "--dir", "r", "--json")
+        assert result.exit_code == 0, result.output
+    assert len([source for source in evolve.judge.evaluated if "score=2.0" in source]) == 1
+    with look(evolve.folder) as view:
+        (one,) = (p.number for p in view.storage.programs() if "score=2.0" in p.source)
+        known = [end.message for _, end in view.storage.endings() if end.outcome == "known"]
+        assert known == [f"equals program {one} up to layout, comments and local names"] * (AT_ONCE - 1)
+        assert view.storage.totals().charge.candidates == AT_ONCE + 1, "and the search went on"
+        booked = sum(entry.charge.dollars for entry in view.storage.ledger())
+    assert booked == pytest.approx(owed(server))
+    assert evolve("replay", "r").exit_code == 0
 
 
 def test_every_call_is_open_before_it_leaves(evolve, toy, tmp_path):

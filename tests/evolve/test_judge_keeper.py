@@ -1,0 +1,57 @@
+"""A judge that never gets ready: one line, and not for ever."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from evaluators.client import JudgeReady
+from evaluators.task import Baseline
+from evolve.errors import JudgeUnavailableError
+from evolve.judge_keeper import STARTS, JudgeHungError, JudgeKeeper
+from evolve.judging import ready_deadline_s
+from evolve.testing import FakeJudge, fake_task
+
+WORDS = r"^[^\n]*the judge was not ready within 0\.01 s: its baselines take too long, or it hangs$"
+
+
+class Stuck(FakeJudge):
+    async def ready(self) -> JudgeReady:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+
+async def test_the_first_start() -> None:
+    judge = Stuck()
+
+    async def start() -> FakeJudge:
+        return judge
+
+    with pytest.raises(JudgeHungError, match=WORDS):
+        await JudgeKeeper(start, ready_s=0.01).open()
+    assert judge.closed, "nothing of it is left"
+
+
+async def test_starting_anew_in_the_middle_of_a_run() -> None:
+    started: list[FakeJudge] = []
+
+    async def start() -> FakeJudge:
+        started.append(Stuck() if started else FakeJudge())
+        return started[-1]
+
+    keeper = JudgeKeeper(start, ready_s=0.01)
+    await keeper.open()
+    await keeper.discard()
+    with pytest.raises(JudgeUnavailableError, match=WORDS):
+        await keeper.call(lambda judge: judge.evaluate("x", "python"), 1.0)
+    assert len(started) == 1 + STARTS
+    assert all(judge.closed for judge in started)
+
+
+def test_a_task_with_more_to_measure_gives_it_longer(tmp_path: Path) -> None:
+    plain = fake_task(tmp_path)
+    baseline = Baseline(name="b", file="seed.py", language="python")
+    more = plain.model_copy(update={"baselines": (baseline, baseline)})
+    assert ready_deadline_s(more) == 2 * ready_deadline_s(plain) >= 120

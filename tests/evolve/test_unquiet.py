@@ -1,0 +1,175 @@
+"""A machine that others use: what they spoilt is measured again, a few times, and nothing of it is lost or free."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from evaluators.evaluation import Duel, DuelOutcome, Evaluation, Untimed
+from evaluators.task import Language
+from evolve.settings import Caps
+from evolve.testing import FakeJudge, fake_source
+from evolve.tuning import Family
+from evolve.types import AddStatus, ProgramState, RunStatus
+from evolve.unquiet import OVERDUE_S, PAUSE_S, TRIES, Unquiet
+from tests.evolve.searching import World, settings
+from tests.evolve.test_replay import check
+
+NOISY = Untimed(reason="too noisy: the programs waited 80 % of the time for a core", noisy=True)
+FAST = fake_source(3.0, text="fast")
+SLOW = fake_source(1.5, text="slow")
+
+
+@dataclass
+class NoisyJudge(FakeJudge):
+    """Noise spoils so many answers, by method and a word of the source."""
+
+    timed: bool = True
+    spoilt: Counter[tuple[str, str]] = field(default_factory=Counter)
+    timing: Untimed = NOISY
+
+    def noise(self, method: str, source: str) -> bool:
+        for (called, word), left in self.spoilt.items():
+            if called == method and word in source and left > 0:
+                self.spoilt[called, word] -= 1
+                return True
+        return False
+
+    def unmeasured(self, found: Evaluation) -> Evaluation:
+        return found.model_copy(update={"score": None, "timing": self.timing, "confirmed": False})
+
+    async def evaluate(self, source: str, language: Language) -> Evaluation:
+        found = await super().evaluate(source, language)
+        return self.unmeasured(found) if self.noise("evaluate", source) else found
+
+    async def confirm(self, source: str, language: Language, *, every_baseline: bool = False) -> Evaluation:
+        found = await super().confirm(source, language, every_baseline=every_baseline)
+        return self.unmeasured(found) if self.noise("confirm", source) else found
+
+    async def duel(self, challenger: tuple[str, Language], occupant: tuple[str, Language]) -> Duel:
+        found = await super().duel(challenger, occupant)
+        if self.noise("duel", challenger[0]):
+            return Duel(outcome=DuelOutcome.UNDECIDED, ratio=None, noisy=True, message="too noisy", cost=self.cost)
+        return found
+
+
+def world_of(folder: Path, *sources: str, caps: Caps | None = None, **spoilt: int) -> World:
+    """A run that proposes these; ``method_word=times`` says what noise spoils."""
+    counted = Counter({tuple(name.split("_")): times for name, times in spoilt.items()})
+    judge = NoisyJudge(spoilt=counted)  # type: ignore[arg-type]
+    world = World(folder, settings(caps or Caps(candidates=1 + len(sources)), islands=1), judge=judge)
+    world.task_options = {"seed_source": fake_source(1.0, text="seed")}
+    left = iter(sources)
+    world.proposer.make = lambda context: next(left, None)
+    return world
+
+
+async def test_a_program_without_a_score_is_measured_again_and_wins(tmp_path: Path) -> None:
+    world = world_of(tmp_path, FAST, SLOW, evaluate_fast=1)
+    await world.run()
+    fast, slow = world.programs()[1:]
+    assert (fast.score, fast.placement, fast.confirmed) == (3.0, AddStatus.IMPROVE, True)
+    assert world.judge.evaluated.count(FAST) == world.judge.confirmed.count(FAST) == 1
+    with world.view() as view:
+        assert view.record.best == fast.number
+        order = [p.number for p in view.storage.programs(state=ProgramState.FINISHED)]
+        assert order == [1, slow.number, fast.number], "others do not wait for it"
+        booked = Counter(entry.kind for entry in view.storage.ledger() if entry.program == fast.number)
+    assert booked == {"evaluation": 1, "confirmation": 1, "duel": 1}
+
+
+async def test_noise_that_does_not_end_is_the_verdict_after_some_tries(tmp_path: Path) -> None:
+    world = world_of(tmp_path, FAST, evaluate_fast=1, confirm_fast=99)
+    outcome = await world.run()
+    assert outcome.status is RunStatus.FINISHED
+    (fast,) = world.programs()[1:]
+    assert (fast.state, fast.placement, fast.score) == (ProgramState.FINISHED, AddStatus.NOT_ADDED, None)
+    assert fast.verdict is not None
+    assert fast.verdict.timing == NOISY
+    assert world.judge.confirmed.count(FAST) == TRIES
+    with world.view() as view:
+        booked = Counter(entry.kind for entry in view.storage.ledger() if entry.program == fast.number)
+        assert view.storage.totals().charge.device_s == pytest.approx(0.02 * (3 + TRIES)), "all of it was paid for"
+    assert booked == {"evaluation": 1, "confirmation": 1, "abandoned": TRIES - 1}
+    assert [note for note in world.recorder.notes if note.startswith("noise: program 2: too noisy")]
+
+
+@pytest.mark.parametrize("method", ["duel", "confirm"])
+async def test_a_new_best_is_not_lost_to_a_busy_minute(tmp_path: Path, method: str) -> None:
+    world = world_of(tmp_path, FAST, **{f"{method}_fast": 2})
+    await world.run()
+    fast = world.programs()[1]
+    assert (fast.score, fast.confirmed) == (3.0, True)
+    assert len(world.judge.dueled) == (3 if method == "duel" else 1), "a duel that was decided is not held again"
+    with world.view() as view:
+        assert view.record.best == fast.number
+
+
+async def test_other_reasons_for_having_no_time_stand(tmp_path: Path) -> None:
+    world = world_of(tmp_path, FAST, evaluate_fast=1)
+    assert isinstance(world.judge, NoisyJudge)
+    world.judge.timing = Untimed(reason="no GPU on this machine")
+    await world.run()
+    assert world.programs()[1].placement is AddStatus.NOT_ADDED
+    assert FAST not in world.judge.confirmed
+
+
+async def test_a_run_whose_seed_met_noise_begins_all_the_same(tmp_path: Path) -> None:
+    world = world_of(tmp_path, SLOW, evaluate_seed=1, confirm_seed=1)
+    assert (await world.run()).status is RunStatus.FINISHED
+    assert [p.score for p in world.programs()] == [1.0, 1.5]
+
+
+async def test_what_waits_when_the_run_is_stopped_is_measured_when_it_is_resumed(tmp_path: Path) -> None:
+    world = world_of(tmp_path, FAST, SLOW, evaluate_fast=1)
+    world.stop = asyncio.Event()
+
+    async def stop_at_the_last(method: str, source: str) -> None:
+        if (method, source) == ("confirm", FAST):
+            world.stop.set()  # type: ignore[union-attr]
+            await asyncio.Event().wait()
+
+    world.judge.before = stop_at_the_last
+    assert (await world.run()).status is RunStatus.INTERRUPTED
+    assert world.programs()[1].state is ProgramState.JUDGED
+    world.judge.before = world.stop = None
+    await world.resume()
+    assert (world.programs()[1].score, world.judge.evaluated.count(FAST)) == (3.0, 1)
+
+
+async def test_a_cap_that_leaves_no_room_keeps_it_for_later(tmp_path: Path) -> None:
+    world = world_of(tmp_path, FAST, caps=Caps(candidates=2, device_seconds=0.07), evaluate_fast=1)
+    await world.run()
+    assert world.programs()[1].state is ProgramState.JUDGED
+    await world.resume(Caps(candidates=2, device_seconds=9.0))
+    assert world.programs()[1].score == 3.0
+
+
+async def test_a_replay_comes_to_the_same(tmp_path: Path) -> None:
+    world = world_of(tmp_path, FAST, SLOW, evaluate_fast=1, confirm_fast=1, duel_slow=1)
+    await world.run()
+    await check(world, tmp_path / "again")
+
+
+class TestWhen:
+    def test_a_pause_and_an_idle_judge_or_after_long_at_any_rate(self) -> None:
+        now = 0.0
+        unquiet, family = Unquiet(lambda: now), Family(None)  # type: ignore[arg-type]
+        assert unquiet.take(idle=True, now=True) is None
+        unquiet.put(family)
+        now = PAUSE_S - 1
+        assert unquiet.take(idle=True) is None
+        now = PAUSE_S
+        assert unquiet.take(idle=False) is None
+        assert len(unquiet) == 1
+        assert unquiet.take(idle=True) is family
+        unquiet.put(family)
+        now += OVERDUE_S
+        assert unquiet.take(idle=False) is family
+        unquiet.put(family)
+        assert unquiet.take(idle=True, now=True) is family
+        assert len(unquiet) == 0
