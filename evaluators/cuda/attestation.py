@@ -24,7 +24,8 @@ MOST_OVERLAP = 0.5
 UNEVEN_FACTOR, UNEVEN_SHARE = 3.0, 0.5
 """Calls beyond this many times the median call may not take more than this share of a round."""
 LEAST_OWN_SHARE = 0.5
-BLOCK_SLACK = 0.01
+MOST_UNEVEN, LEAST_SAMPLES = 0.4, 8
+"""Of a round's grids, how many may begin earlier or later than evenly; fewer samples of time than this tell nothing."""
 _GLUE = re.compile(r"elementwise_kernel|CatArrayBatchedCopy|FillFunctor|copy_kernel")
 """Torch's own kernels that move or fill memory: workspaces are copied with them."""
 _PART = re.compile(r"(\d+)")
@@ -38,6 +39,8 @@ class Watched:
     blocks: int
     read_bytes: float
     written_bytes: float
+    series: tuple[float, ...] = ()
+    """Grids begun, in equal stretches of time."""
 
 
 @dataclass(frozen=True)
@@ -151,18 +154,32 @@ def _check_time(seen: Seen, busy_us: float, launches: float) -> None:
 
 
 def _check_watched(seen: Seen) -> None:
-    """The ordinary process ran as many grids and blocks as the recorded one."""
-    for activities, watched in zip(seen.rounds, seen.watched, strict=False):
-        kernels = _kernels(activities)
-        blocks = sum(kernel.blocks for kernel in kernels)
-        began, ran = [one.dispatches for one in watched], [one.blocks for one in watched]
+    """The ordinary process began some grids for every call, as many for each, spread over the round.
+
+    Not necessarily those of the recorded one: a program that tunes itself chooses anew in every process.
+    """
+    for watched in seen.watched:
         # Whatever else used the device adds to what was counted, and nothing takes away from it.
-        wrong = min(began) if min(began) > len(activities) else max(began) if max(began) < len(kernels) else None
-        if wrong is not None:
-            words = f"the device began {wrong} grids in a round of {seen.calls} calls, its record says {len(kernels)}"
+        began = [one.dispatches for one in watched]
+        if max(began) < seen.calls or all(count % seen.calls for count in began):
+            words = f"the device began {min(began)} grids in a round of {seen.calls} calls: not as many for each"
             raise _cheating(seen, words)
-        if max(ran) < (1 - BLOCK_SLACK) * blocks:
-            raise _cheating(seen, f"the device ran {max(ran)} blocks in a round, its record says {blocks}")
+        if min(_unevenness(one.series) for one in watched) > 1 / seen.calls + MOST_UNEVEN:
+            raise _cheating(seen, "the device began most of a round's grids at one end of it")
+
+
+def _unevenness(series: Sequence[float]) -> float:
+    """How far the share of grids begun strays from the share of time, from the first grid to the last."""
+    busy = [index for index, count in enumerate(series) if count > 0]
+    part = series[busy[0] : busy[-1] + 1] if busy else ()
+    if len(part) < LEAST_SAMPLES:
+        return 0.0
+    total, so_far, most = sum(part), 0.0, 0.0
+    for index, count in enumerate(part):
+        most = max(most, abs(so_far / total - index / len(part)))
+        so_far += count
+        most = max(most, abs(so_far / total - (index + 1) / len(part)))
+    return most
 
 
 def _summary(seen: Seen, busy_us: float, overlap: float) -> WorkloadAttestation:

@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 
 from evaluators.build import BuiltProgram
-from evaluators.calibration import Bench, WorkloadCalibration
+from evaluators.calibration import Bench, WorkloadCalibration, baseline_side
 from evaluators.cascade import Case, candidate_side
 from evaluators.cuda.arena import CudaArena
 from evaluators.cuda.attestation import Seen, Watched, attest_workload
@@ -23,6 +23,7 @@ from evaluators.cuda.recording import Activity, DamagedRecord, Recorder, Recordi
 from evaluators.cuda.session import CudaSession
 from evaluators.cuda.watcher import BLOCKS, DISPATCHES, READ_BYTES, WRITTEN_BYTES, Watcher
 from evaluators.empty import empty_source
+from evaluators.errors import JudgeError
 from evaluators.evaluation import Attestation, Stage, Status
 from evaluators.failure import CandidateFailure
 from evaluators.rounds import Side, one_round
@@ -45,6 +46,8 @@ class Attestor:
     missing: str = ""
     tried: bool = False
     watcher: Watcher | None = None
+    controlled: set[str] = field(default_factory=set)
+    """Workloads on which the counters were seen to add up."""
 
     @classmethod
     def make(cls, scratch: Path) -> Attestor:
@@ -126,6 +129,10 @@ class Attestor:
             with self.watcher.reserved():
                 if max(_counted(self.watcher).dispatches for _ in range(IDLE_LOOKS)) > MOST_IDLE_GRIDS:
                     return {}, "others use this device: its counters count them too"
+                for calibration in calibrations:
+                    wrong = self._control(bench, arena, calibration, self.watcher)
+                    if wrong:
+                        return {}, wrong
                 return {
                     c.plan.workload.name: _watched_orders(bench, arena, case, c, self.watcher) for c in calibrations
                 }, ""
@@ -133,9 +140,25 @@ class Attestor:
             case.session.stop()
             self.close()
             return {}, f"the device's counters cannot be read: {error}"
-        except CandidateFailure:
+        except (CandidateFailure, JudgeError):
             self.close()
             raise
+
+    def _control(self, bench: Bench, arena: CudaArena, calibration: WorkloadCalibration, watcher: Watcher) -> str:
+        """Once for each workload: what of a baseline's round does not add up, for then nothing can be concluded."""
+        name, plan = calibration.strongest, calibration.plan
+        if name is None or plan.workload.name in self.controlled:
+            return ""
+        try:
+            side = baseline_side(bench, arena, calibration, name)
+            found = _watched_round(arena, side, calibration, watcher, plan.layout.sequences[0]).dispatches
+        except CandidateFailure as failure:
+            arena.discard(name)
+            raise JudgeError(f"baseline {name} failed on {plan.workload.name}: {failure.message}") from failure
+        if found < plan.calls or found % plan.calls:
+            return f"the counters do not add up: {found} grids in a round of {plan.calls} calls of baseline {name}"
+        self.controlled.add(plan.workload.name)
+        return ""
 
     def close(self) -> None:
         """End the process that reads the counters."""
@@ -226,8 +249,9 @@ def _counted(watcher: Watcher) -> Watched:
 
 
 def _watched(watcher: Watcher) -> Watched:
-    totals = watcher.stop().totals
-    return Watched(round(totals[DISPATCHES]), round(totals[BLOCKS]), totals[READ_BYTES], totals[WRITTEN_BYTES])
+    counted = watcher.stop()
+    totals, series = counted.totals, counted.series
+    return Watched(round(totals[DISPATCHES]), round(totals[BLOCKS]), totals[READ_BYTES], totals[WRITTEN_BYTES], series)
 
 
 def _call_us(case: Case, workload: str) -> float | None:

@@ -80,7 +80,8 @@ class Counted:
     """What the device did between a start and a stop, all processes together."""
 
     totals: dict[str, float]
-    samples: int
+    series: tuple[float, ...]
+    """The first metric, sample by sample."""
 
 
 class Counters:
@@ -132,7 +133,7 @@ class Counters:
         if decoded.overflow:
             raise CuptiUnavailable("the counters' buffer overflowed")
         info = self._call("cuptiPmSamplingGetCounterDataInfo", _DataInfo(**place))
-        totals = [0.0] * len(self._metrics)
+        totals, series = [0.0] * len(self._metrics), []
         values = (c_double * len(self._metrics))()
         for index in range(info.completed):
             ask = _Evaluate(
@@ -140,7 +141,8 @@ class Counters:
             )
             self._call("cuptiProfilerHostEvaluateToGpuValues", ask)
             totals = [total + value for total, value in zip(totals, values, strict=True)]
-        return Counted(dict(zip(self._metrics, totals, strict=True)), info.completed)
+            series.append(values[0])
+        return Counted(dict(zip(self._metrics, totals, strict=True)), tuple(series))
 
     def close(self) -> None:
         """Give the counters back."""

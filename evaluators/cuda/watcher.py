@@ -23,7 +23,7 @@ from evaluators.cuda.cupti import CuptiUnavailable
 
 _BOOT = "import sys; sys.path.insert(0, sys.argv[1]); from evaluators.cuda.watcher import main; main(int(sys.argv[2]))"
 _DEADLINE_S = 20.0
-_ROW_CAP = 64 << 10
+_ROW_CAP = 1 << 20
 _INHERITED = ("PATH", "LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES")
 
 __all__ = ["BLOCKS", "DISPATCHES", "READ_BYTES", "WRITTEN_BYTES", "Counted", "Watcher"]
@@ -70,7 +70,7 @@ class Watcher:
     def stop(self) -> Counted:
         """End counting: what the whole device did since :meth:`start`."""
         found = self._ask("stop")
-        return Counted(found["totals"], found["samples"])
+        return Counted(found["totals"], tuple(found["series"]))
 
     def close(self) -> None:
         """End the process; the counters are free again."""
@@ -125,7 +125,7 @@ def main(device: int) -> None:
                     counters.start()
                 case "stop", Counters():
                     counted = counters.stop()
-                    _say({"totals": counted.totals, "samples": counted.samples})
+                    _say({"totals": counted.totals, "series": counted.series})
                     continue
                 case "release", Counters():
                     counters.close()

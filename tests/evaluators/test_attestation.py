@@ -135,19 +135,31 @@ def test_a_program_that_behaves_while_it_is_recorded_is_convicted_by_the_counter
     assert "began 1 grids" in convicted(one_by_one(), watched=((fused, fused),))
 
 
+def test_a_program_that_tunes_itself_anew_in_every_process_is_no_cheat():
+    other = Watched(2 * CALLS, 16 * CALLS, 0, 0)
+    attest(one_by_one(), watched=((other, other),))
+
+
+def test_a_fused_launch_among_empty_ones_is_convicted_by_when_they_begin():
+    spread = Watched(CALLS, 0, 0, 0, (0.0, 0.0, *[4.0] * 16, 0.0))
+    attest(one_by_one(), watched=((spread,),))
+    at_the_end = Watched(CALLS, 0, 0, 0, (0.0, 1.0, *[0.0] * 40, 40.0, CALLS - 41.0))
+    assert "at one end" in convicted(one_by_one(), watched=((at_the_end, at_the_end),))
+
+
+def test_few_long_calls_begin_as_evenly_as_can_be():
+    long = Watched(4, 0, 0, 0, tuple(float(i % 40 == 0) for i in range(160)))
+    attest(one_by_one(4, took_us=2000), calls=4, call_us=2000, watched=((long,),))
+
+
 def test_one_order_of_two_that_is_fused_is_enough():
     fair, fused = (Watched(n, 128 * CALLS, 0, 0) for n in (CALLS, 2))
     assert "began 2 grids" in convicted(one_by_one(), one_by_one(), watched=((fair, fair), (fused, fused)))
 
 
-def test_fewer_blocks_than_the_record_says_are_convicted():
-    fewer = Watched(CALLS, 64 * CALLS, 0, 0)
-    assert "blocks" in convicted(one_by_one(), watched=((fewer,),))
-
-
-def test_work_that_the_record_does_not_hold_is_convicted_by_the_counters():
-    more = Watched(dispatches=2 * CALLS, blocks=256 * CALLS, read_bytes=0, written_bytes=0)
-    assert "its record says 64" in convicted(one_by_one(), watched=((more, more),))
+def test_grids_that_are_no_calls_are_convicted_by_the_counters():
+    more = Watched(dispatches=CALLS + 7, blocks=256 * CALLS, read_bytes=0, written_bytes=0)
+    assert "not as many for each" in convicted(one_by_one(), watched=((more, more),))
 
 
 def test_fills_and_copies_may_or_may_not_be_grids():

@@ -121,7 +121,7 @@ class Fake(counters.Counters):
         self.running = True
 
     def stop(self) -> counters.Counted:
-        return counters.Counted({counters.DISPATCHES: 64.0}, 3)
+        return counters.Counted({counters.DISPATCHES: 64.0}, (32.0, 0.0, 32.0))
 
     def close(self) -> None:
         Fake.held = False
@@ -137,5 +137,5 @@ def test_the_watchers_process_answers_each_request_and_holds_counters_only_while
     answers = [json.loads(row) for row in said.getvalue().splitlines()]
     assert answers[0] == {}
     assert ["error" in answer for answer in answers[1:]] == [True, False, False, False, False, True, False, False]
-    assert answers[4] == {"totals": {counters.DISPATCHES: 64.0}, "samples": 3}
+    assert answers[4] == {"totals": {counters.DISPATCHES: 64.0}, "series": [32.0, 0.0, 32.0]}
     assert not Fake.held
