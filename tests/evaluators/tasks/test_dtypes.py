@@ -77,3 +77,12 @@ def test_ulp_is_the_distance_to_the_next_value(dtype, data):
 
 def test_ulp_of_zero_is_zero_and_of_what_is_not_finite_is_nan():
     np.testing.assert_array_equal(ulp(np.array([0.0, np.inf, np.nan]), "fp32"), [0.0, np.nan, np.nan])
+
+
+@given(st.lists(st.integers(0, 2**32 - 1), min_size=1, max_size=200))
+def test_bf16_from_fp32_is_what_it_is_from_fp64(patterns):
+    values = np.array(patterns, np.uint32).view(np.float32)
+    quick, careful = encode(values, "bf16"), encode(values.astype(np.float64), "bf16")
+    nan = np.isnan(values)
+    np.testing.assert_array_equal(quick[~nan], careful[~nan])
+    assert np.isnan(decode(quick[nan], "bf16")).all()
