@@ -8,7 +8,7 @@ limits are measured with it alone, and the two are compared before the first can
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
 
@@ -28,7 +28,7 @@ SEED = 0x0AC1E
 class DeviceReference(Reference):
     """A reference whose oracle computes on the device."""
 
-    on_device: Callable[..., Any] = print
+    on_device: Callable[..., Any] = field(kw_only=True)
 
     def oracle(self, inputs: Mapping[str, Array], rows: Array | None = None) -> Arrays:
         """See :meth:`Reference.oracle`; inputs may lie in device memory already."""
@@ -61,7 +61,8 @@ def with_device_oracle(reference: Reference) -> Reference:
     function = getattr(import_file(path), "oracle", None)
     if not callable(function):
         raise TaskError(f"{path}: function 'oracle' is missing")
-    made = DeviceReference(reference.task, reference.module, reference.families, reference.row_axis, function)
+    known = {one.name: getattr(reference, one.name) for one in fields(reference)}
+    made = DeviceReference(**known, on_device=function)
     _compare(reference, made)
     return made
 
