@@ -132,7 +132,7 @@ def test_kill_nine_ends_every_process_and_resume_goes_on(tmp_path, after):
 
 @pytest.mark.timeout(600)
 def test_kill_nine_at_several_instants_loses_nothing_pays_nothing_twice_and_leaves_nothing(tmp_path):
-    """While the judge starts, in the middle of a build, and in a confirmation or duel: see ``benchmarks/kill_nine.py``."""
+    """While the judge starts, in a build, in a confirmation or duel: see ``benchmarks/kill_nine.py``."""
     victim = Victim(tmp_path)
     for name, reached in INSTANTS.items():
         victim.kill(name, reached)
