@@ -42,6 +42,8 @@ PLAN = (0.0, 0.0, 1.0, 0.0, 0.0, 2.0, 0.0, 0.0, 5.0)
 show."""
 SLICE_MINUTES = 5.0
 """Tasks are recorded in turns of this length, each with a new judge."""
+MOST_FAILURES = 3
+"""Recordings that come to nothing, one after another, as on a machine that is stopped for a while."""
 FIGURES = Path(__file__).parents[1] / "docs" / "timing"
 LOADED = ("loaded", "ordinary")
 REALTIME = ("quiet", "loaded")
@@ -119,13 +121,17 @@ def main() -> None:
     if len(tasks) == 1:
         record(tasks[0], arguments.condition, arguments.turns, deadline, arguments.output)
         return
+    failed = 0
     for task in cycle(tasks):  # a process each: real-time priority cannot be given back
         minutes = min(SLICE_MINUTES, arguments.minutes / len(tasks), (deadline - monotonic()) / 60)
         if minutes < min(SLICE_MINUTES, arguments.minutes / len(tasks)) / 2:
             return
         share = ["--minutes", f"{minutes:.2f}", "--task", task, "--turns", str(arguments.turns)]
         command = [sys.executable, "-m", __spec__.name, "record", arguments.condition, *share]
-        subprocess.run([*command, "-o", str(arguments.output)], check=True)
+        ended = subprocess.run([*command, "-o", str(arguments.output)], check=False)
+        failed = failed + 1 if ended.returncode else 0
+        if failed == MOST_FAILURES:
+            sys.exit("that went wrong too often")
 
 
 if __name__ == "__main__":
