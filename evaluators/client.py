@@ -17,6 +17,7 @@ from typing import Any, Literal, Protocol
 
 from evaluators.errors import JudgeError, SandboxError, TaskError, UsageError
 from evaluators.evaluation import Duel, Environment, Evaluation
+from evaluators.profile import Profile
 from evaluators.task import Language
 from evaluators.wire import LENGTH, Message, pack
 
@@ -69,6 +70,13 @@ class Judge(Protocol):
 
     async def duel(self, challenger: tuple[str, Language], occupant: tuple[str, Language]) -> Duel:
         """Compare two programs that passed, paired and interleaved. Time-scored tasks only."""
+        ...
+
+    async def profile(self, source: str, language: Language) -> Profile | None:
+        """Where the time of a program goes that passed; ``None`` where this judge profiles nothing.
+
+        A profile that failed says so in ``missing``. No verdict depends on it.
+        """
         ...
 
     async def close(self) -> None:
@@ -129,6 +137,11 @@ class ProcessJudge:
     async def duel(self, challenger: tuple[str, Language], occupant: tuple[str, Language]) -> Duel:
         """See :class:`Judge`."""
         return Duel.model_validate(await self._ask("duel", challenger=challenger, occupant=occupant))
+
+    async def profile(self, source: str, language: Language) -> Profile | None:
+        """See :class:`Judge`."""
+        answer = await self._ask("profile", source=source, language=language)
+        return None if answer is None else Profile.model_validate(answer)
 
     async def close(self) -> None:
         """End the judge at once; an evaluation in flight is abandoned."""

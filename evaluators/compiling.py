@@ -63,5 +63,8 @@ class CompilingJudge:
         """
         raise JudgeError("there are no duels without a GPU")
 
+    def profile(self, source: str, language: Language) -> None:
+        """There is nothing to run it on."""
+
     def close(self) -> None:
         """Nothing is held."""

@@ -32,6 +32,7 @@ from evaluators.kernel import KernelJudge
 from evaluators.lane import Lane
 from evaluators.platform import CpuPlatform
 from evaluators.priority import Priority, raise_priority
+from evaluators.profile import Profile
 from evaluators.reference import load_reference
 from evaluators.scratch import fresh_folder, scratch_folder
 from evaluators.task import Language, Task
@@ -65,6 +66,10 @@ class TaskJudge(Protocol):
         ...
 
     def duel(self, challenger: tuple[str, Language], occupant: tuple[str, Language]) -> Duel:
+        """See :class:`evaluators.client.Judge`."""
+        ...
+
+    def profile(self, source: str, language: Language) -> Profile | None:
         """See :class:`evaluators.client.Judge`."""
         ...
 
@@ -189,8 +194,8 @@ class Server:
 
     def _answer(self, judge: TaskJudge, request: Message) -> None:
         try:
-            result = _call(judge, request["method"], request["params"]).model_dump(mode="json")
-            answer: Message = {"id": request["id"], "result": result}
+            result = _call(judge, request["method"], request["params"])
+            answer: Message = {"id": request["id"], "result": result.model_dump(mode="json") if result else None}
         except Exception as error:  # whatever it is, the search must learn of it and not wait for ever
             answer = {"id": request["id"], "error": describe_error(error)}
         self._send(answer)
@@ -200,11 +205,12 @@ class Server:
             self._sock.sendall(pack(message))
 
 
-def _call(judge: TaskJudge, method: str, params: dict[str, Any]) -> Evaluation | Duel:
-    methods: dict[str, Callable[..., Evaluation | Duel]] = {
+def _call(judge: TaskJudge, method: str, params: dict[str, Any]) -> Evaluation | Duel | Profile | None:
+    methods: dict[str, Callable[..., Evaluation | Duel | Profile | None]] = {
         "evaluate": judge.evaluate,
         "confirm": judge.confirm,
         "duel": judge.duel,
+        "profile": judge.profile,
     }
     return methods[method](**params)
 

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-COMMAND = ("objdump", "-p", "-d", "-l", "--inlines", "--no-show-raw-insn")
-"""Program headers, disassembly, lines, and where inlined code was called from (GNU binutils)."""
+COMMAND = ("objdump", "-C", "-p", "-d", "-l", "--inlines", "--no-show-raw-insn")
+"""Readable names, program headers, disassembly, lines, and where inlined code was called from (GNU binutils)."""
 _SEGMENT = re.compile(r"^\s+LOAD off\s+0x([0-9a-f]+) vaddr 0x([0-9a-f]+) ")
 _SIZES = re.compile(r"^\s+filesz 0x([0-9a-f]+) memsz ")
 _FUNCTION = re.compile(r"^[0-9a-f]+ <(.+)>:$")

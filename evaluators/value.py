@@ -57,6 +57,9 @@ class ValueJudge:
         """
         raise JudgeError(f"task {self._task.name} is scored by value: there are no duels")
 
+    def profile(self, source: str, language: Language) -> None:
+        """Where its time goes is no concern of a task that is scored by value."""
+
     def close(self) -> None:
         """Give the lanes' buffers back."""
         for lane in self._all:

@@ -53,6 +53,8 @@ class Placer:
             program = await self._confirm(program)
             # The confirmed score may be another: what was won before is looked at again (duels are not held twice).
             claim = await self._claim(program)
+        if claim.cells and self._run.task.metric == "time" and program.profile is None:
+            program = await self._judging.profile(program)
         finished = self._run.finish(program, claim.cells, best=claim.best)
         if claim.best:
             self._observer.on_best(finished[0])

@@ -16,6 +16,7 @@ from mcp_types import CallToolResult, InputRequiredResult
 from pydantic import Field
 
 from evaluators.errors import EvaluatorsError, UsageError
+from evaluators.profile_text import profile_text
 from evaluators.task import Language
 from evolve.agents import views
 from evolve.agents.awaiting import Standstill, program_of, take_verdict
@@ -173,6 +174,14 @@ class RunTools:
         )
 
     @one_line_errors
+    async def profile(self, number: int) -> views.ProfileView:
+        """Where a program's time goes and what limits it: rates beside the device's, hot lines and instructions."""
+        profile = self._desk.program(number).profile
+        if profile is None:
+            return views.ProfileView(number=number)
+        return views.ProfileView(number=number, profile=profile, text=profile_text(profile))
+
+    @one_line_errors
     async def lessons(self) -> views.LessonsView:
         """What the run has learnt so far, what failed and why, and what the person who runs it wishes."""
         context = facts_of(self._desk.mailbox, self._desk.task, self._best() or self._desk.program(1))
@@ -205,7 +214,16 @@ def make_server(desk: Desk, judge: KeptJudge, agent: str) -> MCPServer[None]:
 
     server = ToolServer("kernel-evolve", instructions=INSTRUCTIONS, lifespan=lifespan, log_level="WARNING")
     tools = RunTools(desk, judge, agent)
-    for tool in (tools.read_task, tools.ask, tools.tell, tools.programs, tools.program, tools.measures, tools.lessons):
+    for tool in (
+        tools.read_task,
+        tools.ask,
+        tools.tell,
+        tools.programs,
+        tools.program,
+        tools.measures,
+        tools.profile,
+        tools.lessons,
+    ):
         server.add_tool(tool)
     return server
 

@@ -49,8 +49,8 @@ def evaluate(
     """
     output = open_output(display, as_json)
     loaded = load_task(find_task(task))
-    source = _read(file)
-    spoken = language or _language(file, loaded)
+    source = read_source(file)
+    spoken = language or language_of(file, loaded)
     evaluation = asyncio.run(_judge(services().start_judge, loaded, sandbox, (source, spoken), output))
     if evaluation.status is Status.INFRA_ERROR:
         raise JudgeError(evaluation.message)
@@ -71,7 +71,12 @@ async def _judge(
                 await judge.close()
 
 
-def _read(file: Path) -> str:
+def read_source(file: Path) -> str:
+    """A program's text.
+
+    Raises:
+        UsageError: the file cannot be read, or is no UTF-8.
+    """
     try:
         return file.read_bytes().decode("utf-8")
     except OSError as error:
@@ -80,7 +85,12 @@ def _read(file: Path) -> str:
         raise UsageError(f"{file}: not UTF-8 text: {error.reason} at byte {error.start}") from None
 
 
-def _language(file: Path, task: Task) -> Language:
+def language_of(file: Path, task: Task) -> Language:
+    """The language that a file's suffix says.
+
+    Raises:
+        UsageError: it says none of the task's.
+    """
     try:
         return program_language(task, file.name)
     except ValueError:
