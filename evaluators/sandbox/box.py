@@ -30,6 +30,8 @@ class BoxRequest:
     packages: tuple[str, ...] = ()
     cpus: tuple[int, ...] | None = None
     gpu: bool = False
+    observed: bool = False
+    """The judge may look at where it is. A child of a user of its own only root can look at, observed or not."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,7 @@ class Box:
             if self.own_user_namespace:
                 kernel.call("unshare", kernel.CLONE_NEWUSER)
             step = LayerName.NO_NEW_PRIVILEGES
-            identity.disarm()
+            identity.disarm(observed=self.request.observed and self.user is None)
             step = LayerName.LANDLOCK
             if self.ruleset is not None:
                 if self.request.gpu:

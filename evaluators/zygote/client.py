@@ -266,6 +266,7 @@ def _message(number: int, request: SpawnRequest) -> dict[str, Any]:
         "environment": dict(request.environment),
         "python_packages": list(request.python_packages),
         "gpu": request.gpu,
+        "observed": request.observed,
     }
 
 

@@ -216,6 +216,7 @@ def _box_request(message: dict[str, Any]) -> BoxRequest:
         writable=tuple(Path(path) for path in message["writable"]),
         packages=tuple(message["python_packages"]),
         gpu=message["gpu"],
+        observed=message["observed"],
         cpus=None if cpus is None else tuple(cpus),
     )
 

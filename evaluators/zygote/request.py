@@ -36,6 +36,8 @@ class SpawnRequest:
     gpu: bool = False
     """Whether it may use the GPU whose device nodes the zygote was given, and see a ``/proc`` of its own, which the
     driver wants."""
+    observed: bool = False
+    """Whether the judge may look at where it is, for a profile, also where it is an ordinary user."""
     python_packages: tuple[str, ...] = ()
     """Importable beside the standard library: top-level names in site-packages."""
 

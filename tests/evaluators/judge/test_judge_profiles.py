@@ -17,7 +17,6 @@ from evaluators.task_loading import load_task
 from evaluators.tolerance import reference_hash
 from tests.evaluators.judge.conftest import DATA, POINT_PY
 
-as_root = pytest.mark.skipif(os.geteuid() != 0, reason="the kernel shows a sandboxed process's place to root only")
 TRIES = 3
 """Others use this machine: what they spoil is measured again."""
 
@@ -149,7 +148,6 @@ def below(pid: int) -> dict[int, str]:
     return found
 
 
-@as_root
 def test_the_hot_line_gets_most_of_the_time(judge):
     found = profiled(judge, DIVIDES)
     assert found.missing == ""
@@ -165,7 +163,6 @@ def test_the_hot_line_gets_most_of_the_time(judge):
     assert found.cost.stages_s["profile"] < 10
 
 
-@as_root
 def test_programs_limited_by_memory_and_by_their_instructions_are_told_apart(judge):
     for _ in range(TRIES):
         streams, divides = profiled(judge, STREAMS), profiled(judge, DIVIDES)

@@ -22,7 +22,6 @@ from evaluators.sampling import Account, Doing, Moment, Sampler, Samples, Unread
 from evaluators.zygote.client import Child
 from tests.evaluators.sandbox_support import request
 
-as_root = pytest.mark.skipif(os.geteuid() != 0, reason="the kernel shows a sandboxed process's place to root only")
 PATIENCE_S = 10.0
 
 
@@ -50,9 +49,8 @@ def sampled(child: Child, most: int) -> Samples:
     return sampler.samples
 
 
-@as_root
 def test_a_busy_process_is_seen_and_left_running_with_nothing_attached(zygote):
-    with zygote.spawn(request("print('go')\nwhile True: pass")) as child:
+    with zygote.spawn(request("print('go')\nwhile True: pass", observed=True)) as child:
         until_it_runs(child)
         samples = sampled(child, 40)
         assert len(samples.moments) == 40
@@ -63,7 +61,6 @@ def test_a_busy_process_is_seen_and_left_running_with_nothing_attached(zygote):
         assert tracer(child) == "0"
 
 
-@as_root
 def test_a_thread_that_waits_is_told_from_one_that_works(zygote):
     code = """
         import threading
@@ -71,7 +68,7 @@ def test_a_thread_that_waits_is_told_from_one_that_works(zygote):
         print('go')
         while True: pass
     """
-    with zygote.spawn(request(code)) as child:
+    with zygote.spawn(request(code, observed=True)) as child:
         until_it_runs(child)
         placed = place_samples(sampled(child, 30), None, None)
         assert placed.waiting >= 25
@@ -79,7 +76,7 @@ def test_a_thread_that_waits_is_told_from_one_that_works(zygote):
 
 
 def test_once_there_is_an_answer_nothing_is_stopped_any_more(zygote):
-    with zygote.spawn(request("print('go')\nwhile True: pass")) as child:
+    with zygote.spawn(request("print('go')\nwhile True: pass", observed=True)) as child:
         until_it_runs(child)
         sampler = Sampler(child, np.random.default_rng(1), 10, time.monotonic() + PATIENCE_S)
         ours, theirs = socket.socketpair()
@@ -90,9 +87,8 @@ def test_once_there_is_an_answer_nothing_is_stopped_any_more(zygote):
         assert state(child) == "R"
 
 
-@as_root
 def test_a_process_that_dies_meanwhile_ends_the_sampling(zygote):
-    with zygote.spawn(request("print('go')\nwhile True: pass")) as child:
+    with zygote.spawn(request("print('go')\nwhile True: pass", observed=True)) as child:
         until_it_runs(child)
         sampler = Sampler(child, np.random.default_rng(1), 10**9, time.monotonic() + PATIENCE_S)
         threading.Timer(0.2, child.kill).start()
@@ -103,12 +99,11 @@ def test_a_process_that_dies_meanwhile_ends_the_sampling(zygote):
         assert time.monotonic() - started < PATIENCE_S
 
 
-@as_root
 def test_who_is_not_shown_where_a_process_is_says_so_and_lets_it_go_on(zygote, monkeypatch):
     def refuse(path: str, *arguments: object, **named: object) -> object:
         raise PermissionError(13, "Permission denied", path)
 
-    with zygote.spawn(request("print('go')\nwhile True: pass")) as child:
+    with zygote.spawn(request("print('go')\nwhile True: pass", observed=True)) as child:
         until_it_runs(child)
         monkeypatch.setattr("evaluators.sampling.open", refuse, raising=False)
         with pytest.raises(Unreadable, match="to root only"):
