@@ -241,11 +241,11 @@ def _measured(rates: Rates, placed: Sampled | None) -> dict[str, Counter]:
     if rates.warm_us is not None:
         found["warm_call_us"] = rates.warm_us, "us"
     if placed is not None:
-        found["samples.own_code"] = placed.own_share, "1"
-        found["samples.system_calls"] = placed.kernel_share, "1"
+        found["samples.own_code"] = 100 * placed.own_share, "%"
+        found["samples.system_calls"] = 100 * placed.kernel_share, "%"
         if placed.widest_bits():
             found["vector_bits"] = float(placed.widest_bits()), "bits"
         for name, kinds in _MIX.items():
             if share := placed.share(*kinds):
-                found[f"samples.{name}"] = share, "1"
+                found[f"samples.{name}"] = 100 * share, "%"
     return {name: Counter(value=value, unit=unit) for name, (value, unit) in found.items()}

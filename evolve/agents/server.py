@@ -16,7 +16,6 @@ from mcp_types import CallToolResult, InputRequiredResult
 from pydantic import Field
 
 from evaluators.errors import EvaluatorsError, UsageError
-from evaluators.profile_text import profile_text
 from evaluators.task import Language
 from evolve.agents import views
 from evolve.agents.awaiting import Standstill, program_of, take_verdict
@@ -24,6 +23,7 @@ from evolve.agents.briefing import facts_of, standing
 from evolve.agents.desk import Desk, Sheet
 from evolve.agents.host import KeptJudge
 from evolve.errors import EvolveError
+from evolve.prompts.profile_text import profile_text
 from evolve.types import Program
 
 P = ParamSpec("P")

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from evaluators.evaluation import Timed
 from evaluators.profile import Profile
-from evaluators.profile_text import profile_text
 from evolve.display import wording
 from evolve.display.report import Report, Table, facts
 from evolve.display.verdict import describe
+from evolve.prompts.profile_text import profile_text
 from evolve.types import Program
 
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 
 from evaluators.evaluation import Environment, Evaluation, Timed, WorkloadResult
 from evaluators.profile import Profile
-from evaluators.profile_text import profile_text
 from evaluators.task import Language, Task, Workload
 from evolve.prompts.context import ShownProfile, ShownProgram, TaskFacts
+from evolve.prompts.profile_text import profile_text
 from evolve.types import Program
 
 _C_TYPES = {

@@ -7,10 +7,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from evaluators.errors import JudgeError
 from evaluators.profile import HotSpot, Profile
 from evaluators.task import Language
 from evolve.agents.briefing import brief, facts_of
+from evolve.agents.desk import Desk
+from evolve.config import Config
 from evolve.database.mail import NewLease
 from evolve.database.mailbox import Mailbox
 from evolve.database.steps import StepKind
@@ -148,6 +152,25 @@ async def test_prompts_and_briefings_tell_the_profile_and_fence_the_programs_own
     assert "profile-guided" in fitting(context)
     assert "profile-guided" not in fitting(without)
     assert "# What limits it" not in PromptBook().render(without).user
+
+
+async def test_the_protocol_server_has_a_tool_for_it(tmp_path):
+    pytest.importorskip("mcp")
+    from evolve.agents.server import RunTools  # noqa: PLC0415
+
+    here = world(tmp_path)
+    await here.run()
+    placed = next(p for p in here.programs() if p.profile is not None)
+    other = next(p for p in here.programs() if p.profile is None)
+    mailbox = Mailbox(open_database(RunDirectory(here.directory).locate()[0]), 1)
+    try:
+        tools = RunTools(Desk(here.directory, mailbox, Config(task="fake"), here.task), None, "tester")  # type: ignore[arg-type]
+        seen, absent = await tools.profile(placed.number), await tools.profile(other.number)
+    finally:
+        mailbox.close()
+    assert seen.profile == placed.profile
+    assert "limited by bandwidth" in seen.text
+    assert (absent.number, absent.profile, absent.text) == (other.number, None, "")
 
 
 def test_show_and_profile_print_what_is_stored(evolve: CommandLine, toy: Path, tmp_path: Path) -> None:

@@ -16,7 +16,6 @@ from evaluators.profile import (
     HotSpot,
     Profile,
 )
-from evaluators.profile_text import profile_text
 
 
 def spot(share: float, *instructions: float, **changes: object) -> HotSpot:
@@ -65,32 +64,6 @@ def test_a_gpu_profile_fits_the_same_type_and_survives_the_wire():
 def test_a_profile_that_failed_says_so_and_measures_nothing():
     failed = Profile(tool="none", device_class="cpu:x:2", missing="it failed: exit code 1")
     assert not failed.measured
-    assert "not measured: it failed: exit code 1" in profile_text(failed)
-
-
-def test_the_words_name_limit_rates_threads_lines_and_instructions():
-    text = profile_text(
-        profile(
-            workload="m8",
-            call_us=123.4,
-            bottleneck=Bottleneck.COMPUTE,
-            reason="compute-bound: scalar code; 0.10 of measured bandwidth, 0.02 of peak arithmetic",
-            ceilings=(Ceiling(name="memory bandwidth", achieved=1e9, ceiling=1e10, unit="bytes/s"),),
-            hot_spots=(spot(0.75, 0.5, function="inner", line=12, text="sum += x[i];"),),
-            threads=(1.0, 0.25),
-            counters={"text_kib": Counter(value=1.5, unit="KiB", origin="compiled")},
-        )
-    )
-    assert text.splitlines() == [
-        "limited by compute: compute-bound: scalar code; 0.10 of measured bandwidth, 0.02 of peak arithmetic",
-        "measured by sampling on m8, 123.4 us a call",
-        "memory bandwidth: 1 Gbytes/s of 10 Gbytes/s as measured (0.10)",
-        "threads: working 100%, 25% of the time",
-        "text_kib: 1.5 KiB (compiled)",
-        "where the time goes (9 samples):",
-        "  75.0 %  line 12, inner: sum += x[i];",
-        "          50.0 %  vaddps",
-    ]
 
 
 BUSY = {"call_us": 100.0, "empty_us": 10.0, "arithmetic": 0.1, "bandwidth": 0.1, "busy": 1.0}

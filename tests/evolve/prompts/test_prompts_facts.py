@@ -137,6 +137,10 @@ def test_cards_are_chosen_by_bottleneck_and_subject(full):
 
     assert chosen() == {"x86_simd", "bandwidth", "quantisation", "reductions"}
     assert chosen(profile=None) == {"x86_simd", "quantisation", "reductions"}
+    computes = chosen(profile=ShownProfile(Bottleneck.COMPUTE, ""))
+    assert computes == {"x86_simd", "x86_compute", "quantisation", "reductions"}
+    waits = chosen(profile=ShownProfile(Bottleneck.LATENCY, ""))
+    assert waits == {"x86_simd", "waiting", "quantisation", "reductions"}
     on_gpu = chosen(architecture="hopper", profile=ShownProfile(Bottleneck.COMPUTE, ""))
     assert on_gpu == {"hopper", "tensor_cores", "quantisation", "reductions"}
 
