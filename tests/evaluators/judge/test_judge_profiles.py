@@ -208,5 +208,27 @@ def test_a_profile_changes_no_later_verdict(judge):
     assert all("profile" not in e.cost.stages_s for e in (before, after))
 
 
+LOOPS = """
+def double_it(x, out, N):
+    for i in range(N):
+        out[i] = 2.0 * float(abs(x[i])) ** 0.5
+"""
+CALLS_NUMPY = """
+import numpy as np
+def double_it(x, out, N):
+    for _ in range(200):
+        np.multiply(np.sqrt(np.abs(x)), np.float32(2), out=out)
+"""
+
+
+def test_of_python_programs_the_interpreter_is_told_from_libraries(double_judge):
+    loops, calls = (double_judge.profile(source, "python") for source in (LOOPS, CALLS_NUMPY))
+    assert loops.bottleneck is Bottleneck.INTERPRETER, loops
+    assert calls.bottleneck is not Bottleneck.INTERPRETER, calls
+    hottest = calls.hot_spots[0]
+    assert "umath" in hottest.function
+    assert hottest.line is None
+
+
 def test_tasks_that_are_scored_by_value_have_none(point_judge):
     assert point_judge.profile(POINT_PY, "python") is None
