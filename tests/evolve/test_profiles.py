@@ -19,6 +19,7 @@ from evolve.database.mail import NewLease
 from evolve.database.mailbox import Mailbox
 from evolve.database.steps import StepKind
 from evolve.database.versions import open_database
+from evolve.loop import Idle, WeightedProposer, search
 from evolve.observer import Silent
 from evolve.prompts.operators import fitting
 from evolve.prompts.rendering import PromptBook
@@ -66,6 +67,19 @@ async def test_tasks_scored_by_value_have_no_profiles(tmp_path):
     here.judge.timed = False
     await here.run()
     assert here.judge.profiled == []
+
+
+@pytest.mark.parametrize(
+    ("wanted", "waits", "some"),
+    [(None, False, False), (None, True, True), (True, False, True), (False, True, False)],
+)
+async def test_nothing_is_profiled_for_the_tuner_alone_unless_asked_for(tmp_path, wanted, waits, some):
+    here = world(tmp_path, candidates=6, profiles=wanted)
+    here.proposer.reads_profiles = False  # type: ignore[attr-defined]
+    with here.create() as run:
+        proposers = [WeightedProposer(here.proposer)]
+        await search(run, here.start_judge, proposers, idle=Idle(wait=waits))
+    assert bool(here.judge.profiled) is some
 
 
 async def test_a_judge_that_fails_on_a_profile_costs_nobody_a_place(tmp_path):
