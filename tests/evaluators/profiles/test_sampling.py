@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import shutil
 import socket
@@ -132,12 +133,13 @@ def test_a_thread_that_was_not_stopped_is_left_out():
 
 def test_the_account_of_a_process_counts_its_page_faults_whatever_it_calls_itself(tmp_path):
     before = Account.of(os.getpid())
-    bytearray(8 << 20)
+    with mmap.mmap(-1, 8 << 20) as memory:
+        memory.write(bytes(8 << 20))
     assert Account.of(os.getpid()).since(before).page_faults > 0
     name = tmp_path / ") R 1 ("
     name.symlink_to(shutil.which("sleep") or "/bin/sleep")
     with subprocess.Popen([name, "9"]) as other:
-        assert Account.of(other.pid).page_faults > 10
+        assert Account.of(other.pid).page_faults > 0
         other.kill()
     assert Account.of(other.pid) == Account(0.0, 0.0, 0)
 
