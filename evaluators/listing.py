@@ -15,8 +15,10 @@ _FUNCTION = re.compile(r"^[0-9a-f]+ <(.+)>:$")
 _INLINED = re.compile(r"^\s*inlined by (.+):(\d+) \(")
 _LINE = re.compile(r"^(/?\S.*):(\d+)(?: \(discriminator \d+\))?$")
 _INSTRUCTION = re.compile(r"^\s+([0-9a-f]+):\s+(\S.*)$")
-_REMARK = re.compile(r"\s+(?:<.*>|#.*|//.*)$")
+_REMARK = re.compile(r" (?:<.*>|#.*|//.*)$")
 """Where a jump leads by name, what an address comes to."""
+_MOST_TEXT = 300
+"""Characters of an instruction that are looked at: a program names its symbols as it likes, at any length."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +90,7 @@ def _instructions(lines: Iterable[str], source_name: str) -> list[Instruction]:
         if header := _FUNCTION.match(line):
             function, own, caller = header[1], None, None
         elif instruction := _INSTRUCTION.match(line):
-            text = " ".join(_REMARK.sub("", instruction[2]).split())
+            text = _REMARK.sub("", " ".join(instruction[2][:_MOST_TEXT].split()))
             found.append(Instruction(int(instruction[1], 16), text, function, own or caller))
             chained = False
         elif inlined := _INLINED.match(line):

@@ -215,6 +215,15 @@ def test_a_listing_that_breaks_off_or_is_garbage_finds_less_and_breaks_nothing(l
     assert Listing("\0 1000: nop\n<f>:\n  zz: add\ninlined by :0 (\n::::9", "candidate.cpp").at(0x1000) is None
 
 
+@pytest.mark.parametrize("name", [" " * 200_000, " <" * 100_000, "#" * 200_000, ":1" * 100_000, "0" * 200_000])
+def test_a_symbol_of_any_name_is_read_in_no_time(name):
+    segment = "  LOAD off 0x0000 vaddr 0x0000 \n filesz 0x2000 memsz 0x2000\n"
+    text = f"{segment}10 <{name}>:\n{name}:3\n  10:\tcall 20 <{name}x\n"
+    found = Listing(text, "candidate.cpp").at(0x10)
+    assert found is not None
+    assert found.text.startswith("call 20")
+
+
 def test_hot_spots_are_shares_of_the_work_and_their_text_is_the_sources(listing):
     found = Listing(listing, "candidate.cpp")
     inside = next(o for o in range(1 << 14) if (i := found.at(o)) is not None and i.function == "f" and i.line == 3)
