@@ -27,6 +27,7 @@ from evaluators.profile import MOST_COUNTERS, MOST_TEXT, Ceiling, Counter, Profi
 from evaluators.report import printable
 from evaluators.rounds import Side, draw_slots, lone_round, one_round
 from evaluators.sampling import Account, Sampler, Samples, Unreadable
+from evaluators.scoring import MOST_WAITED
 from evaluators.task import Task, Workload
 
 ROUNDS = 3
@@ -66,6 +67,8 @@ class Rates:
     warm_us: float | None
     page_faults: float
     """A call."""
+    waited_share: float
+    """Of the rounds' time, how much the program's threads together waited for a core."""
 
 
 @dataclass(frozen=True)
@@ -118,6 +121,9 @@ def profile_case(
     placed = seen.placed if seen is not None and seen.placed.samples else None
     ceilings = _ceilings(bench, plan.workload, rates)
     bottleneck, reason = find_bottleneck(_facts(bench.task, rates, ceilings, side.empty_call_us, seen))
+    if rates.waited_share > MOST_WAITED:
+        bottleneck, reason = None, ""
+        missing = f"what limits it: it waited {rates.waited_share:.0%} of the time for a core; others use this machine"
     return Profile(
         tool="rounds" if placed is None else "sampling",
         device_class=device_class,
@@ -137,12 +143,14 @@ def profile_case(
 def _rates(bench: Bench, arena: Arena, side: Side, plan: RoundPlan, calibration: WorkloadCalibration) -> Rates:
     """Whole rounds on fresh content; then the same slot again and again, where it fits in the cache."""
     pid = side.session.child.pid
-    before = Account.of(pid)
+    before, waited_ns = Account.of(pid), side.session.child.waited_ns()
     times = []
     for _ in range(ROUNDS):
         slots = draw_slots(plan, arena.rng)
         arena.fill(side.session, calibration.content, slots)
         times.append(one_round(side, plan, slots, arena.rng))
+    took_ns = 1e3 * sum(times) * plan.calls
+    waited_share = min(max(side.session.child.waited_ns() - waited_ns, 0) / took_ns, 1.0)
     page_faults = Account.of(pid).since(before).page_faults / (ROUNDS * plan.calls)
     slot_bytes = plan.layout.input_stride + plan.layout.output_stride
     warm_us = None
@@ -151,7 +159,7 @@ def _rates(bench: Bench, arena: Arena, side: Side, plan: RoundPlan, calibration:
             side.session, plan, [int(arena.rng.integers(plan.layout.slots))] * plan.calls, side.call_deadline_s
         )
         warm_us = max(again.call_us - side.empty_call_us, 0.0)
-    return Rates(plan.cold, median(times), warm_us, page_faults)
+    return Rates(plan.cold, median(times), warm_us, page_faults, waited_share)
 
 
 def _seen(arena: Arena, side: Side, plan: RoundPlan, program: BuiltProgram) -> Seen:
