@@ -57,6 +57,8 @@ class BuiltProgram:
     build_s: float = 0.0
     runs_as: str | None = None
     """The module of :mod:`evaluators.programs` that runs it, where that is not its language's."""
+    observed: bool = False
+    """Built to be profiled: the judge may look at where its runner is."""
 
 
 def lint(task: Task, source: str, language: Language, seed: str | None) -> tuple[str, ...]:
@@ -98,7 +100,7 @@ class Builds:
         self._lock = threading.Lock()
 
     def build(
-        self, task: Task, source: str, language: Language, flags: tuple[str, ...], *, listing: bool = False
+        self, task: Task, source: str, language: Language, flags: tuple[str, ...], *, observed: bool = False
     ) -> BuiltProgram:
         """A program ready for a runner. Its artifact is there for as long as somebody holds the program.
 
@@ -107,15 +109,15 @@ class Builds:
             source: its text.
             language: of the text.
             flags: of the compiler.
-            listing: leave a disassembly with lines of the source, where the language has one.
+            observed: for a profile; leaves a disassembly with lines of the source, where the language has one.
 
         Raises:
             CandidateFailure: the compiler refused it (``build_error``), or took too long or too much.
         """
         built = builder_of(language)
         if built is None:
-            return BuiltProgram(source, language, source_hash(source))
-        order = built.order(BuildTarget(task, flags, self._arch, listing))
+            return BuiltProgram(source, language, source_hash(source), observed=observed)
+        order = built.order(BuildTarget(task, flags, self._arch, observed))
         text = "\0".join((language, source, json.dumps(order, sort_keys=True)))
         key = hashlib.sha256(text.encode(errors="replace")).hexdigest()
         with self._lock:
@@ -154,7 +156,10 @@ class Builds:
         finally:
             remove_tree(folder)
         seconds = time.monotonic() - started
-        program = BuiltProgram(source, language, source_hash(source), artifact, measures, artifacts, seconds)
+        observed = bool(order.get("listing"))
+        program = BuiltProgram(
+            source, language, source_hash(source), artifact, measures, artifacts, seconds, observed=observed
+        )
         weakref.finalize(program, _forget, artifact).atexit = False
         return program
 

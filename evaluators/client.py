@@ -17,6 +17,7 @@ from typing import Any, Literal, Protocol
 
 from evaluators.errors import JudgeError, SandboxError, TaskError, UsageError
 from evaluators.evaluation import Duel, Environment, Evaluation
+from evaluators.profile import Profile
 from evaluators.task import Language
 from evaluators.wire import LENGTH, Message, pack
 
@@ -75,6 +76,13 @@ class Judge(Protocol):
 
     async def held_up_s(self, last_s: float) -> float:
         """Of the last so many seconds, how many it waited for another judge of this machine that had the device."""
+        ...
+
+    async def profile(self, source: str, language: Language) -> Profile | None:
+        """Where the time of a program goes that passed; ``None`` where this judge profiles nothing.
+
+        A profile that failed says so in ``missing``. No verdict depends on it.
+        """
         ...
 
     async def close(self) -> None:
@@ -141,6 +149,11 @@ class ProcessJudge:
     async def held_up_s(self, last_s: float) -> float:
         """See :class:`Judge`."""
         return float(await self._ask("held_up_s", last_s=last_s))
+
+    async def profile(self, source: str, language: Language) -> Profile | None:
+        """See :class:`Judge`."""
+        answer = await self._ask("profile", source=source, language=language)
+        return None if answer is None else Profile.model_validate(answer)
 
     async def close(self) -> None:
         """End the judge at once; an evaluation in flight is abandoned."""

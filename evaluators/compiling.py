@@ -84,5 +84,8 @@ class CompilingJudge:
         del last_s
         return 0.0
 
+    def profile(self, source: str, language: Language) -> None:
+        """There is nothing to run it on."""
+
     def close(self) -> None:
         """Nothing is held."""

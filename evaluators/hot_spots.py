@@ -17,6 +17,8 @@ from evaluators.sampling import Doing, Moment, Samples
 KERNEL = "system calls"
 LEAST_SHARE = 0.005
 """Places with less are not listed."""
+LEAST_THREAD = 0.01
+"""A thread beyond those allowed that works less is one that a runtime keeps in reserve."""
 WIDTH_SHARE = 0.1
 """Vectors are as wide as the widest that so much of the vector samples have."""
 _WAITING = re.compile(r"lib(?:gomp|omp|iomp5)\b")
@@ -85,7 +87,8 @@ class Sampled:
     def busy_threads(self, threads: int) -> tuple[float, ...]:
         """For each thread, and for each that is allowed and was not there, the share of samples in which it worked."""
         shares = sorted((min(n / max(self.samples, 1), 1.0) for n in self.by_thread.values()), reverse=True)
-        return tuple(shares[:MOST_THREADS] + [0.0] * (threads - len(shares)))
+        some = [share for n, share in enumerate(shares[:MOST_THREADS]) if n < threads or share >= LEAST_THREAD]
+        return tuple(some + [0.0] * (threads - len(some)))
 
     def _own(self) -> list[tuple[Instruction, int]]:
         return [(s.instruction, n) for s, n in self.work.items() if not s.file and s.instruction is not None]
@@ -129,7 +132,7 @@ def hot_spots(sampled: Sampled, source: str) -> tuple[HotSpot, ...]:
     return tuple(
         HotSpot(
             share=tally.total() / total,
-            function=_line(file or function or "its own code"),
+            function=_line(file or _name(function) or "its own code"),
             line=number,
             text=_line(lines[number - 1].strip()) if number is not None and number <= len(lines) else "",
             instructions=_hottest(tally, total),
@@ -137,6 +140,11 @@ def hot_spots(sampled: Sampled, source: str) -> tuple[HotSpot, ...]:
         for (file, function, number), tally in hottest
         if tally.total() / total >= LEAST_SHARE
     )
+
+
+def _name(function: str) -> str:
+    """A readable name without the types of its arguments."""
+    return function.partition("(")[0] or function
 
 
 def _hottest(tally: Mapping[str, int], total: int) -> tuple[HotInstruction, ...]:

@@ -42,7 +42,8 @@ def kinds_of(text: str) -> frozenset[Kind]:
     if not words:
         return frozenset()
     mnemonic, operands = words[0], words[1] if len(words) > 1 else ""
-    scalar_float = bool(_SCALAR_FLOAT.match(mnemonic) and ("%xmm" in operands or mnemonic.startswith("f")))
+    registers = "%xmm" in operands if not mnemonic.startswith("f") else vector_bits(text) == 0
+    scalar_float = registers and bool(_SCALAR_FLOAT.match(mnemonic))
     conversion = bool(_SCALAR_CONVERSION.match(mnemonic))
     found = {
         Kind.VECTOR: not scalar_float and not conversion and vector_bits(text) > 0 and not _moves_scalar(mnemonic),

@@ -33,6 +33,7 @@ from evaluators.kernel import KernelJudge
 from evaluators.lane import Lane
 from evaluators.platform import CpuPlatform
 from evaluators.priority import Priority, raise_priority
+from evaluators.profile import Profile
 from evaluators.reference import load_reference
 from evaluators.scratch import fresh_folder, scratch_folder
 from evaluators.surprise import Surprises
@@ -73,6 +74,10 @@ class TaskJudge(Protocol):
         ...
 
     def held_up_s(self, last_s: float) -> float:
+        """See :class:`evaluators.client.Judge`."""
+        ...
+
+    def profile(self, source: str, language: Language) -> Profile | None:
         """See :class:`evaluators.client.Judge`."""
         ...
 
@@ -210,8 +215,8 @@ class Server:
 
     def _answer(self, judge: TaskJudge, request: Message) -> None:
         try:
-            result = _call(judge, request["method"], request["params"]).model_dump(mode="json")
-            answer: Message = {"id": request["id"], "result": result}
+            result = _call(judge, request["method"], request["params"])
+            answer: Message = {"id": request["id"], "result": result.model_dump(mode="json") if result else None}
         except Exception as error:  # whatever it is, the search must learn of it and not wait for ever
             answer = {"id": request["id"], "error": describe_error(error)}
         self._send(answer)
@@ -235,11 +240,12 @@ def _leave(number: int, frame: object) -> NoReturn:
     raise SystemExit(0)
 
 
-def _call(judge: TaskJudge, method: str, params: dict[str, Any]) -> Evaluation | Duel:
-    methods: dict[str, Callable[..., Evaluation | Duel]] = {
+def _call(judge: TaskJudge, method: str, params: dict[str, Any]) -> Evaluation | Duel | Profile | None:
+    methods: dict[str, Callable[..., Evaluation | Duel | Profile | None]] = {
         "evaluate": judge.evaluate,
         "confirm": judge.confirm,
         "duel": judge.duel,
+        "profile": judge.profile,
     }
     return methods[method](**params)
 

@@ -149,7 +149,7 @@ class KernelJudge:
         workload = workload_to_profile(self._task)
         device_class = self._environment.device_class
         try:
-            program = self._build(trail, source, language, listing=True)
+            program = self._build(trail, source, language, observed=True)
             with self._device.held(), trail.on_device(), self._case(self.arena, program, trail) as case:
                 trail.enter(Stage.PROFILE)
                 calibration, samples = self.calibrations[workload.name], self._platform.can_sample
@@ -217,13 +217,13 @@ class KernelJudge:
         return evaluation.model_copy(update={"cost": trail.cost()})
 
     def _build(
-        self, trail: Trail, source: str, language: Language, whose: str = CHALLENGER, *, listing: bool = False
+        self, trail: Trail, source: str, language: Language, whose: str = CHALLENGER, *, observed: bool = False
     ) -> BuiltProgram:
         try:
             flags = lint(self._task, source, language, self._seed)
             trail.enter(Stage.BUILD)
             with nullcontext() if self._platform.builds_apart else self._device.held(), trail.building():
-                return self.bench.builds.build(self._task, source, language, flags, listing=listing)
+                return self.bench.builds.build(self._task, source, language, flags, observed=observed)
         except CandidateFailure as failure:
             failure.whose = whose
             raise

@@ -62,6 +62,7 @@ def open_session(
                     ),
                     cpus=cpus,
                     environment=_environment(task),
+                    observed=program.observed,
                     python_packages=task.python_packages,
                 )
             )

@@ -7,15 +7,18 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-COMMAND = ("objdump", "-p", "-d", "-l", "--inlines", "--no-show-raw-insn")
-"""Program headers, disassembly, lines, and where inlined code was called from (GNU binutils)."""
+COMMAND = ("objdump", "-C", "-p", "-d", "-l", "--inlines", "--no-show-raw-insn")
+"""Readable names, program headers, disassembly, lines, and where inlined code was called from (GNU binutils)."""
 _SEGMENT = re.compile(r"^\s+LOAD off\s+0x([0-9a-f]+) vaddr 0x([0-9a-f]+) ")
 _SIZES = re.compile(r"^\s+filesz 0x([0-9a-f]+) memsz ")
 _FUNCTION = re.compile(r"^[0-9a-f]+ <(.+)>:$")
 _INLINED = re.compile(r"^\s*inlined by (.+):(\d+) \(")
 _LINE = re.compile(r"^(/?\S.*):(\d+)(?: \(discriminator \d+\))?$")
 _INSTRUCTION = re.compile(r"^\s+([0-9a-f]+):\s+(\S.*)$")
-_COMMENT = re.compile(r"\s+(?:#|//).*$")
+_REMARK = re.compile(r" (?:<.*>|#.*|//.*)$")
+"""Where a jump leads by name, what an address comes to."""
+_MOST_TEXT = 300
+"""Characters of an instruction that are looked at: a program names its symbols as it likes, at any length."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +90,7 @@ def _instructions(lines: Iterable[str], source_name: str) -> list[Instruction]:
         if header := _FUNCTION.match(line):
             function, own, caller = header[1], None, None
         elif instruction := _INSTRUCTION.match(line):
-            text = " ".join(_COMMENT.sub("", instruction[2]).split())
+            text = _REMARK.sub("", " ".join(instruction[2][:_MOST_TEXT].split()))
             found.append(Instruction(int(instruction[1], 16), text, function, own or caller))
             chained = False
         elif inlined := _INLINED.match(line):

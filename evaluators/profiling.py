@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 
 import numpy as np
@@ -27,12 +27,15 @@ from evaluators.profile import MOST_COUNTERS, MOST_TEXT, Ceiling, Counter, Profi
 from evaluators.report import printable
 from evaluators.rounds import Side, draw_slots, lone_round, one_round
 from evaluators.sampling import Account, Sampler, Samples, Unreadable
+from evaluators.scoring import MOST_WAITED
 from evaluators.task import Task, Workload
 
 ROUNDS = 3
 SAMPLES = 600
 SAMPLING_S = 1.5
 """Sampling ends after so long, however few samples there are."""
+CHANNEL_FACTOR = 10
+"""In calls that take so many times as long as empty ones, what the channel takes of the processor hardly counts."""
 FITTING_SHARE = 0.5
 """A slot that takes at most so much of the last-level cache stays there between two calls on it."""
 _UNITS = {
@@ -62,9 +65,19 @@ class Rates:
     cold: bool
     call_us: float
     warm_us: float | None
-    account: Account
-    """The kernel's account of the rounds."""
-    calls: int
+    page_faults: float
+    """A call."""
+    waited_share: float
+    """Of the rounds' time, how much the program's threads together waited for a core."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What the samples say."""
+
+    placed: Sampled
+    system_share: float
+    """Of the processor's time during the calls that were sampled, what the kernel says it took itself."""
 
 
 def workload_to_profile(task: Task) -> Workload:
@@ -98,41 +111,47 @@ def profile_case(
     side = candidate_side(bench, case, calibration)
     plan = calibration.plan.shortened(warm_up(side, calibration, arena))
     rates = _rates(bench, arena, side, plan, calibration)
-    missing, sampled = "", None
+    missing, seen = "", None
     if samples:
         try:
-            sampled = _sampled(arena, side, plan, case.program)
+            seen = _seen(arena, side, plan, case.program)
+            missing = "" if seen.placed.samples else "where its time goes: no call was long enough"
         except Unreadable as why:
             missing = f"where its time goes: {why}"
+    placed = seen.placed if seen is not None and seen.placed.samples else None
     ceilings = _ceilings(bench, plan.workload, rates)
-    bottleneck, reason = find_bottleneck(_facts(bench.task, rates, ceilings, side.empty_call_us, sampled))
+    bottleneck, reason = find_bottleneck(_facts(bench.task, rates, ceilings, side.empty_call_us, seen))
+    if rates.waited_share > MOST_WAITED:
+        bottleneck, reason = None, ""
+        missing = f"what limits it: it waited {rates.waited_share:.0%} of the time for a core; others use this machine"
     return Profile(
-        tool="sampling" if sampled is not None else "rounds",
+        tool="rounds" if placed is None else "sampling",
         device_class=device_class,
         workload=plan.workload.name,
         call_us=rates.call_us,
         bottleneck=bottleneck,
         reason=reason,
         ceilings=ceilings,
-        hot_spots=hot_spots(sampled, case.program.source) if sampled is not None else (),
-        samples=sampled.samples if sampled is not None else 0,
-        threads=sampled.busy_threads(bench.task.threads) if sampled is not None else (),
-        counters={**_compiled(case.program.measures), **_measured(rates, sampled)},
-        missing=missing
-        or ("" if sampled is None or sampled.samples else "where its time goes: no call was long enough"),
+        hot_spots=() if placed is None else hot_spots(placed, case.program.source),
+        samples=0 if placed is None else placed.samples,
+        threads=() if placed is None else placed.busy_threads(bench.task.threads),
+        counters={**_compiled(case.program.measures), **_measured(rates, placed)},
+        missing=missing,
     )
 
 
 def _rates(bench: Bench, arena: Arena, side: Side, plan: RoundPlan, calibration: WorkloadCalibration) -> Rates:
     """Whole rounds on fresh content; then the same slot again and again, where it fits in the cache."""
     pid = side.session.child.pid
-    before = Account.of(pid)
+    before, waited_ns = Account.of(pid), side.session.child.waited_ns()
     times = []
     for _ in range(ROUNDS):
         slots = draw_slots(plan, arena.rng)
         arena.fill(side.session, calibration.content, slots)
         times.append(one_round(side, plan, slots, arena.rng))
-    account = Account.of(pid).since(before)
+    took_ns = 1e3 * sum(times) * plan.calls
+    waited_share = min(max(side.session.child.waited_ns() - waited_ns, 0) / took_ns, 1.0)
+    page_faults = Account.of(pid).since(before).page_faults / (ROUNDS * plan.calls)
     slot_bytes = plan.layout.input_stride + plan.layout.output_stride
     warm_us = None
     if plan.cold and slot_bytes <= FITTING_SHARE * bench.cache_bytes and not plan.layout.sequences:
@@ -140,11 +159,12 @@ def _rates(bench: Bench, arena: Arena, side: Side, plan: RoundPlan, calibration:
             side.session, plan, [int(arena.rng.integers(plan.layout.slots))] * plan.calls, side.call_deadline_s
         )
         warm_us = max(again.call_us - side.empty_call_us, 0.0)
-    return Rates(plan.cold, median(times), warm_us, account, ROUNDS * plan.calls)
+    return Rates(plan.cold, median(times), warm_us, page_faults, waited_share)
 
 
-def _sampled(arena: Arena, side: Side, plan: RoundPlan, program: BuiltProgram) -> Sampled:
+def _seen(arena: Arena, side: Side, plan: RoundPlan, program: BuiltProgram) -> Seen:
     session = side.session
+    before = Account.of(session.child.pid)
     sampler = Sampler(session.child, arena.rng, SAMPLES, time.monotonic() + SAMPLING_S)
     session.resume()
     try:
@@ -156,7 +176,9 @@ def _sampled(arena: Arena, side: Side, plan: RoundPlan, program: BuiltProgram) -
         sampler.read_maps()
     finally:
         session.stop()
-    return _placed(sampler.samples, program)
+    account = Account.of(session.child.pid).since(before)
+    processor_s = account.user_s + account.system_s
+    return Seen(_placed(sampler.samples, program), account.system_s / processor_s if processor_s else 0.0)
 
 
 def _placed(samples: Samples, program: BuiltProgram) -> Sampled:
@@ -182,21 +204,25 @@ def _ceilings(bench: Bench, workload: Workload, rates: Rates) -> tuple[Ceiling, 
     return tuple(found)
 
 
-def _facts(task: Task, rates: Rates, ceilings: tuple[Ceiling, ...], empty_us: float, sampled: Sampled | None) -> Facts:
+def _facts(task: Task, rates: Rates, ceilings: tuple[Ceiling, ...], empty_us: float, seen: Seen | None) -> Facts:
     shares = {ceiling.name: ceiling.share for ceiling in ceilings}
-    seen = sampled if sampled is not None and sampled.samples else None
-    processor_s = rates.account.user_s + rates.account.system_s
-    busy = seen.busy_threads(task.threads)[: task.threads] if seen is not None else ()
-    return Facts(
+    known = Facts(
         call_us=rates.call_us,
         empty_us=empty_us,
         arithmetic=shares.get("arithmetic", 0.0),
         bandwidth=shares.get("memory bandwidth"),
         warm_us=rates.warm_us,
-        in_kernel=rates.account.system_s / processor_s if processor_s else 0.0,
-        in_interpreter=seen.interpreter_share if seen is not None else 0.0,
-        busy=sum(busy) / len(busy) if busy else None,
-        code=_code(seen) if seen is not None else "",
+    )
+    if seen is None or not seen.placed.samples:
+        return known
+    busy = seen.placed.busy_threads(task.threads)[: task.threads]
+    return replace(
+        known,
+        # Of short calls it is the channel that takes the time there.
+        in_kernel=seen.system_share if rates.call_us > CHANNEL_FACTOR * empty_us else 0.0,
+        in_interpreter=seen.placed.interpreter_share,
+        busy=sum(busy) / len(busy),
+        code=_code(seen.placed),
     )
 
 
@@ -218,17 +244,16 @@ def _compiled(measures: Mapping[str, float]) -> dict[str, Counter]:
     }
 
 
-def _measured(rates: Rates, sampled: Sampled | None) -> dict[str, Counter]:
-    found = {"page_faults_per_call": (rates.account.page_faults / rates.calls, "1/call")}
+def _measured(rates: Rates, placed: Sampled | None) -> dict[str, Counter]:
+    found = {"page_faults": (rates.page_faults, "1/call")}
     if rates.warm_us is not None:
         found["warm_call_us"] = rates.warm_us, "us"
-    if sampled is not None and sampled.samples:
-        found["samples.waiting_for_threads"] = sampled.waiting / max(sampled.waiting + sampled.worked, 1), "1"
-        found["samples.own_code"] = sampled.own_share, "1"
-        found["samples.system_calls"] = sampled.kernel_share, "1"
-        if sampled.widest_bits():
-            found["vector_bits"] = float(sampled.widest_bits()), "bits"
-        found |= {
-            f"samples.{name}": (sampled.share(*kinds), "1") for name, kinds in _MIX.items() if sampled.share(*kinds)
-        }
+    if placed is not None:
+        found["samples.own_code"] = 100 * placed.own_share, "%"
+        found["samples.system_calls"] = 100 * placed.kernel_share, "%"
+        if placed.widest_bits():
+            found["vector_bits"] = float(placed.widest_bits()), "bits"
+        for name, kinds in _MIX.items():
+            if share := placed.share(*kinds):
+                found[f"samples.{name}"] = 100 * share, "%"
     return {name: Counter(value=value, unit=unit) for name, (value, unit) in found.items()}

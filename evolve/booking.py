@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from evaluators.evaluation import Cost, Evaluation
+from evaluators.profile import Profile
 from evolve.budget import Budget, Charge, Reservation
 from evolve.database.model_records import ModelReply, ModelRequest
 from evolve.database.records import DuelRecord, LedgerEntry
@@ -49,6 +50,14 @@ class Booking:
         self._storage.note(Step(StepKind.DUEL, record.challenger, record.occupant))
         self._storage.add_duel(record, entry)
         self._settle(reservation, entry.charge)
+
+    def profiled(self, program: Program, profile: Profile, reservation: Reservation) -> Program:
+        """Store a judged program's profile and its cost."""
+        entry = _entry("profile", program.number, profile.cost)
+        self._storage.note(Step(StepKind.PROFILE, program.number))
+        self._storage.add_profile(program.number, profile, entry)
+        self._settle(reservation, entry.charge)
+        return replace(program, profile=profile)
 
     def attempted(self, program: Program, reservation: Reservation, elapsed_s: float, text: str) -> None:
         """Book a try that the judge failed on. What it took of the device is unknown, so all of the time counts."""

@@ -55,6 +55,11 @@ class Inbox:
         self._look_at = clock()
         self._idle_since: float | None = None
 
+    @property
+    def waits(self) -> bool:
+        """Whether the search waits for agents until it is stopped."""
+        return self._idle.wait
+
     def until_look_s(self) -> float:
         """Seconds until news are looked for again."""
         return max(0.0, self._look_at - self._clock())

@@ -76,4 +76,5 @@ def finished_twin(twin: Program, original: Program) -> Program:
         evaluation=original.evaluation,
         confirmation=original.confirmation,
         judge_failed=original.judge_failed,
+        profile=original.profile,
     )

@@ -139,6 +139,37 @@ class Judging:
         self._run.booking.dueled(DuelRecord(challenger.number, occupant.number, duel), reservation)
         return duel
 
+    async def profile(self, program: Program) -> Program:
+        """Have a judged program profiled; returns it as it is where a cap leaves no room, or the judge has nothing.
+
+        A profile is worth one try: a program is as good without.
+
+        Raises:
+            JudgeUnavailableError: the judge cannot go on.
+        """
+        reservation = self.reserve()
+        if isinstance(reservation, StopReason):
+            return program
+        started = self._clock()
+        try:
+            profile = await self._keeper.call(
+                lambda judge: judge.profile(program.source, program.language), reservation.worst.device_s
+            )
+        except JudgeUnavailableError:
+            self._run.budget.settle(reservation)
+            raise
+        except JudgeError as error:
+            self._run.booking.abandoned(program, reservation, self._clock() - started)
+            self._note(f"program {program.number}: the judge failed to profile it: {error}")
+            return program
+        except asyncio.CancelledError:
+            self._run.booking.abandoned(program, reservation, self._clock() - started)
+            raise
+        if profile is None:
+            self._run.budget.settle(reservation)
+            return program
+        return self._run.booking.profiled(program, profile, reservation)
+
     def fail_in_duel(self, program: Program, duel: Duel) -> Program:
         """A judged program failed in a duel: that becomes its verdict."""
         message = f"failed in a duel: {duel.message}" if duel.message else "failed in a duel"

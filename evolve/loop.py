@@ -112,7 +112,7 @@ class _Search:
         self._stop = stop
         self._lanes = run.settings.search.lanes_of(run.task)
         self._judging = Judging(run, keeper, lambda text: observer.on_note("judge", text))
-        self._placer = Placer(run, self._judging, observer)
+        self._placer = Placer(run, self._judging, observer, self._wants_profiles)
         self._tender = Tender(run, self._judging, observer)
         self._tuning = Tuning(run, self._judging, observer)
         self._waiting: deque[Family] = deque()
@@ -414,6 +414,10 @@ class _Search:
             judging=self._evaluating,
             placing=len(self._judged) + len(self._held) + len(self._unquiet) + self._placing,
         )
+
+    def _wants_profiles(self) -> bool:
+        wanted = self._run.settings.search.profiles
+        return self._proposers.read_profiles or self._inbox.waits if wanted is None else wanted
 
     def _over(self) -> bool:
         return self._stop.is_set() or self._run.budget.remaining_s() == 0.0

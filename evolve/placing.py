@@ -5,6 +5,7 @@ One placement at a time, in the order of judgement; so what a contest was about 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from evaluators.errors import UsageError
@@ -32,8 +33,11 @@ class Claim:
 class Placer:
     """Decides with the judge's help what a judged program gets, and has it stored."""
 
-    def __init__(self, run: Run, judging: Judging, observer: Observer) -> None:
-        """``observer`` hears of contenders and new bests."""
+    def __init__(
+        self, run: Run, judging: Judging, observer: Observer, profiles: Callable[[], bool] = lambda: True
+    ) -> None:
+        """``observer`` hears of contenders and new bests; ``profiles`` says whether somebody would read them."""
+        self._profiles = profiles
         self._run = run
         self._judging = judging
         self._observer = observer
@@ -59,6 +63,8 @@ class Placer:
             program = await self._confirm(program, patient)
             # The confirmed score may be another: what was won before is looked at again (duels are not held twice).
             claim = await self._claim(program, patient)
+        if claim.cells and program.profile is None and self._run.task.metric == "time" and self._profiles():
+            program = await self._judging.profile(program)
         finished = self._run.finish(program, claim.cells, best=claim.best)
         if claim.best:
             self._observer.on_best(finished[0])

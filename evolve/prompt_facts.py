@@ -12,7 +12,7 @@ from evaluators.task import Language, Task
 from evolve.experience import Experience, Outcome, grouped
 from evolve.lessons import lessons
 from evolve.prompts.context import FailureNote, Lesson, PromptContext, ShownProgram, TaskFacts
-from evolve.prompts.facts import architecture_of, device_facts, shown_program, task_facts
+from evolve.prompts.facts import architecture_of, device_facts, shown_profile, shown_program, task_facts
 from evolve.proposers.llm import Subject
 from evolve.proposers.tunables import find_tunables
 from evolve.settings import Share
@@ -82,6 +82,7 @@ class RunFacts:
             parent=self._shown(subject.parent),
             device=device_facts(environment) if environment else (),
             architecture=architecture_of(environment) if environment else "",
+            profile=shown_profile(subject.parent.profile),
             inspirations=tuple(self._shown(p) for p in diverse(subject.parent, context.inspirations)),
             failures=self._failures(subject.parent.number),
             lessons=self._current_lessons(),

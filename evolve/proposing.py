@@ -132,6 +132,12 @@ class Proposers:
         return max((getattr(proposer, "in_flight", 1) for proposer in self._active()), default=1)
 
     @property
+    def read_profiles(self) -> bool:
+        """Whether any of them makes something of a program's profile; agents outside do, where there is nobody else."""
+        active = self._active()
+        return not active or any(getattr(proposer, "reads_profiles", True) for proposer in active)
+
+    @property
     def names(self) -> Collection[str]:
         """Of all proposers."""
         return self._by_name.keys()

@@ -61,6 +61,8 @@ class SearchSettings(Frozen):
     """Variants of a new structure with tunables that are tried before its best one is compared with others; 0: none."""
     tune_inside_from: Names = ("llm", "agent")
     """The proposers whose programs are such structures."""
+    profiles: bool | None = None
+    """Have the judge profile what takes a cell; unset: unless the tuner alone proposes, which reads none."""
     give_up_after: PositiveInt = 200
     """Proposals in a row without a new program, after which the proposers count as exhausted."""
     evaluation_timeout_s: PositiveFloat | None = None

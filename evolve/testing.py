@@ -24,6 +24,7 @@ from pathlib import Path
 from evaluators.client import JudgeReady
 from evaluators.errors import JudgeError
 from evaluators.evaluation import Cost, Duel, DuelOutcome, Environment, Evaluation, Interval, Stage, Status, Timed
+from evaluators.profile import Bottleneck, Ceiling, Counter, HotSpot, Profile
 from evaluators.task import ArchiveDimension, Language, Limits, Task, Workload
 from evolve.types import Program, Proposal, ProposeContext
 
@@ -78,12 +79,15 @@ class FakeJudge:
     cost: Cost = field(default_factory=lambda: Cost(build_s=0.01, device_s=0.02, wall_s=0.03))
     before: Callable[[str, str], Awaitable[None]] | None = None
     """Awaited with (method, source) before every answer: to delay, to fail, to count."""
+    profiles: bool = False
+    """Profile what is asked for: as the source says, see :func:`fake_profile`."""
     confirm_status: Callable[[str], Status] = lambda source: Status.PASSED
     evaluated: list[str] = field(default_factory=list)
     confirmed: list[str] = field(default_factory=list)
     dueled: list[tuple[str, str]] = field(default_factory=list)
     held_up: float = 0.0
     """Seconds for which another judge is said to have had the device."""
+    profiled: list[str] = field(default_factory=list)
     closed: bool = False
 
     async def ready(self) -> JudgeReady:
@@ -115,6 +119,14 @@ class FakeJudge:
     async def held_up_s(self, last_s: float) -> float:
         """See :class:`evaluators.client.Judge`."""
         return min(last_s, self.held_up)
+
+    async def profile(self, source: str, language: Language) -> Profile | None:
+        """See :class:`evaluators.client.Judge`."""
+        if not self.profiles:
+            return None
+        await self._enter("profile", source)
+        self.profiled.append(source)
+        return fake_profile(source, self.cost)
 
     async def close(self) -> None:
         """See :class:`evaluators.client.Judge`."""
@@ -150,6 +162,25 @@ class FakeJudge:
             speedup = Interval(low=low, estimate=score, high=high, level=0.99)
             document["timing"] = Timed(speedup=speedup, cold=True, rounds=5)
         return Evaluation.model_validate(document)
+
+
+def fake_profile(source: str, cost: Cost | None = None) -> Profile:
+    """Half of the time in the source's first line; limited by bandwidth."""
+    line = source.splitlines()[0][:100] if source else ""
+    return Profile(
+        tool="sampling",
+        device_class=ENVIRONMENT.device_class,
+        workload="w",
+        call_us=100.0,
+        bottleneck=Bottleneck.BANDWIDTH,
+        reason="memory-bound; 0.70 of measured bandwidth, 0.10 of peak arithmetic",
+        ceilings=(Ceiling(name="memory bandwidth", achieved=7e9, ceiling=1e10, unit="bytes/s"),),
+        hot_spots=(HotSpot(share=0.5, function="f", line=1, text=line),),
+        samples=100,
+        threads=(1.0,),
+        counters={"registers": Counter(value=3.0, unit="registers/thread", origin="compiled")},
+        cost=cost or Cost(),
+    )
 
 
 @dataclass

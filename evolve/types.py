@@ -10,6 +10,7 @@ from typing import Protocol
 import numpy as np
 
 from evaluators.evaluation import Evaluation
+from evaluators.profile import Profile
 from evaluators.task import Language, Task
 
 
@@ -123,6 +124,8 @@ class Program:
     """The structure whose tunable values were searched, before it was compared as a structure, and gave this."""
     judge_failed: bool = False
     """The judge itself failed on it until we gave up: no evidence against its author, and no proposer is told."""
+    profile: Profile | None = None
+    """Where its time goes: of programs that took a cell. A duplicate carries its original's."""
 
     @property
     def verdict(self) -> Evaluation | None:

@@ -26,6 +26,7 @@ DOOR = {
     "errors",
     "evaluation",
     "host",
+    "profile",
     "shipped",
     "source",
     "task",

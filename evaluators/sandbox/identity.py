@@ -72,14 +72,17 @@ def become(user: int, group: int) -> None:
     os.setresuid(user, user, user)
 
 
-def disarm() -> None:
+def disarm(*, observed: bool = False) -> None:
     """Drop what is left of capabilities, die with the zygote, and be closed to debuggers of the same user.
 
     After :func:`become`: a change of user clears the parent-death signal.
+
+    Args:
+        observed: stay open to them. Where every child is of one user, the judge could not see where it is otherwise.
     """
     kernel.drop_capabilities()
     kernel.prctl(kernel.PR_SET_PDEATHSIG, 9)
-    kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
+    kernel.prctl(kernel.PR_SET_DUMPABLE, int(observed))
 
 
 def _spans(id_map: str) -> list[tuple[int, int]]:

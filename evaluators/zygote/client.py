@@ -267,6 +267,7 @@ def _message(number: int, request: SpawnRequest) -> dict[str, Any]:
         "python_packages": list(request.python_packages),
         "gpu": request.gpu,
         "inspected": request.inspected,
+        "observed": request.observed,
     }
 
 

@@ -217,6 +217,7 @@ def _box_request(message: dict[str, Any]) -> BoxRequest:
         packages=tuple(message["python_packages"]),
         gpu=message["gpu"],
         inspected=message["inspected"],
+        observed=message["observed"],
         cpus=None if cpus is None else tuple(cpus),
     )
 

@@ -38,6 +38,8 @@ class SpawnRequest:
     driver wants."""
     inspected: bool = False
     """Whether it runs under a profiler or a sanitizer: for builders with a GPU; see ``docs/sandbox.md``."""
+    observed: bool = False
+    """Whether the judge may look at where it is, for a profile, also where it is an ordinary user."""
     python_packages: tuple[str, ...] = ()
     """Importable beside the standard library: top-level names in site-packages."""
 

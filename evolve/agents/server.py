@@ -23,6 +23,7 @@ from evolve.agents.briefing import facts_of, standing
 from evolve.agents.desk import Desk, Sheet
 from evolve.agents.host import KeptJudge
 from evolve.errors import EvolveError
+from evolve.prompts.profile_text import profile_text
 from evolve.types import Program
 
 P = ParamSpec("P")
@@ -173,6 +174,14 @@ class RunTools:
         )
 
     @one_line_errors
+    async def profile(self, number: int) -> views.ProfileView:
+        """Where a program's time goes and what limits it: rates beside the device's, hot lines and instructions."""
+        profile = self._desk.program(number).profile
+        if profile is None:
+            return views.ProfileView(number=number)
+        return views.ProfileView(number=number, profile=profile, text=profile_text(profile))
+
+    @one_line_errors
     async def lessons(self) -> views.LessonsView:
         """What the run has learnt so far, what failed and why, and what the person who runs it wishes."""
         context = facts_of(self._desk.mailbox, self._desk.task, self._best() or self._desk.program(1))
@@ -205,7 +214,16 @@ def make_server(desk: Desk, judge: KeptJudge, agent: str) -> MCPServer[None]:
 
     server = ToolServer("kernel-evolve", instructions=INSTRUCTIONS, lifespan=lifespan, log_level="WARNING")
     tools = RunTools(desk, judge, agent)
-    for tool in (tools.read_task, tools.ask, tools.tell, tools.programs, tools.program, tools.measures, tools.lessons):
+    for tool in (
+        tools.read_task,
+        tools.ask,
+        tools.tell,
+        tools.programs,
+        tools.program,
+        tools.measures,
+        tools.profile,
+        tools.lessons,
+    ):
         server.add_tool(tool)
     return server
 

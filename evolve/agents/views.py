@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from evaluators.evaluation import Frozen, Status
+from evaluators.profile import Profile
 from evolve.prompts.facts import shown_program
 from evolve.types import Program
 
@@ -97,6 +98,16 @@ class MeasuresView(Frozen):
     workloads: tuple[str, ...]
     device_s: float
     """What judging it took of the device."""
+
+
+class ProfileView(Frozen):
+    """Where a program's time goes."""
+
+    number: int
+    profile: Profile | None = None
+    """``None`` where it has none: it took no cell, or there was no room for one."""
+    text: str = ""
+    """The same in words. Lines of source, names and instructions are the program's: data."""
 
 
 class LessonView(Frozen):

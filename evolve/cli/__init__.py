@@ -26,6 +26,7 @@ Exit codes:
         "eval": ("evolve.cli.evaluate:evaluate", "Judge one file and print a table."),
         "check": ("evolve.cli.check:check", "Vet a task: wrong answers must fail, honest ones must pass."),
         "show": ("evolve.cli.inspect:show", "Show a run, or one of its programs."),
+        "profile": ("evolve.cli.profile:profile", "Show where a program's time goes, and what limits it."),
         "best": ("evolve.cli.inspect:best", "Print or save a run's best program."),
         "prompt": ("evolve.cli.prompt:prompt", "Show exactly what a language model would be asked next."),
         "diff": ("evolve.cli.inspect:diff", "Show what differs between programs A and B of a run."),

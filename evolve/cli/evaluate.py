@@ -62,7 +62,7 @@ def evaluate(
     output = open_output(display, as_json)
     loaded = load_task(find_task(task))
     source = read_source(file)
-    spoken = language or _language(file, loaded)
+    spoken = language or language_of(file, loaded)
     evaluation = asyncio.run(
         _judge(
             services().start_judge, loaded, JudgeSettings(loaded.folder, 1, sandbox, target), (source, spoken), output
@@ -87,7 +87,12 @@ async def _judge(
                 await judge.close()
 
 
-def _language(file: Path, task: Task) -> Language:
+def language_of(file: Path, task: Task) -> Language:
+    """The language that a file's suffix says.
+
+    Raises:
+        UsageError: it says none of the task's.
+    """
     try:
         return program_language(task, file.name)
     except ValueError:

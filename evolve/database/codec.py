@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from evaluators.evaluation import Artifact, Duel, Evaluation, Interval, Timed
+from evaluators.profile import Profile
 from evaluators.task import Language
 from evolve.database.records import DuelRecord, LedgerEntry
 from evolve.types import AddStatus, Program, ProgramState
@@ -70,6 +71,7 @@ def program_of(row: Mapping[str, Any], evaluation: Evaluation | None, confirmati
         duplicate_of=row["duplicate_of"],
         variant_of=row["variant_of"],
         judge_failed=evaluation is not None and bool(row["judge_failed"] or row["confirmation_judge_failed"]),
+        profile=Profile.model_validate_json(row["profile"]) if row["profile"] is not None else None,
     )
 
 
@@ -95,6 +97,16 @@ def evaluation_of(document: str, environment: str, artifacts: Sequence[Artifact]
     """An evaluation from its document, its environment's JSON and its artifacts."""
     evaluation = Evaluation.model_validate_json(f'{document[:-1]},"environment":{environment}}}')
     return evaluation.model_copy(update={"artifacts": tuple(artifacts)}) if artifacts else evaluation
+
+
+def profile_row(profile: Profile) -> Row:
+    """The columns people query by, and the whole profile as JSON."""
+    return {
+        "device_class": profile.device_class,
+        "tool": profile.tool,
+        "bottleneck": profile.bottleneck.value if profile.bottleneck else None,
+        "document": profile.model_dump_json(),
+    }
 
 
 def timing_rows(evaluation: Evaluation) -> list[Row]:

@@ -12,6 +12,7 @@ from evolve.database.schema import (
     duels,
     evaluations,
     leases,
+    profiles,
     programs,
     runs,
     steering,
@@ -36,6 +37,16 @@ def _verdict(table: Any, kind: str) -> Any:
     )
 
 
+def _profiled() -> Any:
+    """Joins a program with its profile: a duplicate with its original's, once it is finished itself."""
+    judged_as = func.coalesce(programs.c.duplicate_of, programs.c.number)
+    return and_(
+        profiles.c.run_id == programs.c.run_id,
+        profiles.c.program == judged_as,
+        programs.c.state != ProgramState.QUEUED.value,
+    )
+
+
 def _stored(table: Any, run_id: Any, key: Any) -> Any:
     return and_(table.c.run_id == run_id, table.c.hash == key)
 
@@ -48,6 +59,7 @@ def _select_programs() -> Select[*tuple[Any, ...]]:
         .outerjoin(first_env, _stored(first_env, _first.c.run_id, _first.c.environment_hash))
         .outerjoin(_second, _verdict(_second, CONFIRMATION))
         .outerjoin(second_env, _stored(second_env, _second.c.run_id, _second.c.environment_hash))
+        .outerjoin(profiles, _profiled())
     )
     columns = (
         *programs.c,
@@ -60,6 +72,7 @@ def _select_programs() -> Select[*tuple[Any, ...]]:
         _second.c.document.label("confirmation"),
         second_env.c.text.label("confirmation_environment"),
         _second.c.judge_failed.label("confirmation_judge_failed"),
+        profiles.c.document.label("profile"),
     )
     return select(*columns).select_from(joined).where(programs.c.run_id == bindparam("run"))
 

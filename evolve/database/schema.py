@@ -172,6 +172,19 @@ artifacts = Table(
     ForeignKeyConstraint(["run_id", "text_hash"], ["texts.run_id", "texts.hash"]),
 )
 
+profiles = Table(
+    "profiles",
+    metadata,
+    _run_id(primary_key=True),
+    Column("program", Integer, primary_key=True, autoincrement=False),
+    Column("device_class", String(200), nullable=False),
+    Column("tool", Text, nullable=False),
+    Column("bottleneck", String(20)),
+    Column("document", Text, nullable=False),
+    Column("created_at", Float, nullable=False),
+    _program("program"),
+)
+
 duels = Table(
     "duels",
     metadata,

@@ -9,7 +9,8 @@ from typing import Any
 from sqlalchemy import Connection, Engine, delete, insert, select, update
 
 from evaluators.evaluation import Evaluation
-from evolve.database.codec import duel_row, evaluation_row, program_row, storable, timing_rows
+from evaluators.profile import Profile
+from evolve.database.codec import duel_row, evaluation_row, profile_row, program_row, storable, timing_rows
 from evolve.database.engine import naming_failures
 from evolve.database.model_statements import END_BY_PROGRAM
 from evolve.database.model_writing import ModelWriter
@@ -32,6 +33,7 @@ from evolve.database.schema import (
     duels,
     islands,
     migrations,
+    profiles,
     programs,
     runs,
     timings,
@@ -140,10 +142,16 @@ class SqlStorage(ModelWriter):
     ) -> None:
         """See :class:`~evolve.database.storage.Storage`."""
         with self._write() as connection:
-            statement = select(programs.c.state).where(programs.c.run_id == self._run_id, programs.c.number == number)
-            if connection.execute(statement).scalar_one_or_none() != ProgramState.JUDGED.value:
-                raise StorageError(f"program {number}: not judged, so it cannot be confirmed")
+            self._require_judged(connection, number, "confirmed")
             self._add_evaluation(connection, number, CONFIRMATION, evaluation, judge_failed)
+            self._add_ledger(connection, ledger)
+
+    def add_profile(self, number: int, profile: Profile, ledger: LedgerEntry) -> None:
+        """See :class:`~evolve.database.storage.Storage`."""
+        with self._write() as connection:
+            self._require_judged(connection, number, "profiled")
+            row = {**profile_row(profile), "run_id": self._run_id, "program": number, "created_at": self._clock()}
+            connection.execute(insert(profiles), row)
             self._add_ledger(connection, ledger)
 
     def add_duel(self, duel: DuelRecord, ledger: LedgerEntry) -> None:
@@ -216,6 +224,11 @@ class SqlStorage(ModelWriter):
         """See :class:`~evolve.database.storage.Storage`."""
         with self._write() as connection:
             self._add_events(connection, [event])
+
+    def _require_judged(self, connection: Connection, number: int, what: str) -> None:
+        statement = select(programs.c.state).where(programs.c.run_id == self._run_id, programs.c.number == number)
+        if connection.execute(statement).scalar_one_or_none() != ProgramState.JUDGED.value:
+            raise StorageError(f"program {number}: not judged, so it cannot be {what}")
 
     def _step(self, connection: Connection, statement: Any, number: int, refusal: str, **values: object) -> None:
         """Update one program where its state allows it, or raise."""

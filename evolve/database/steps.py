@@ -69,6 +69,8 @@ class StepKind(StrEnum):
     """``program`` challenged ``other``, and the judge failed on it until we gave up."""
     CONFIRM = "confirm"
     """``program`` got its second verdict."""
+    PROFILE = "profile"
+    """``program``, which is to take a cell, was profiled."""
     TAKE = "take"
     """What became ``program`` was handed in by an agent; ``other`` is its island, if the search did not choose it."""
     OBEY = "obey"

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from evaluators.evaluation import Evaluation
+from evaluators.profile import Profile
 from evaluators.task import Language
 from evolve.database.mail import Answer, Lease, MailCount
 from evolve.database.model_records import Dialogue, Ending, ModelCall, ModelReply, ModelRequest, ModelSpending
@@ -77,6 +78,10 @@ class Storage(Protocol):
         self, number: int, evaluation: Evaluation, ledger: LedgerEntry, *, judge_failed: bool = False
     ) -> None:
         """Store the second verdict of a ``judged`` program; at most one."""
+        ...
+
+    def add_profile(self, number: int, profile: Profile, ledger: LedgerEntry) -> None:
+        """Store the profile of a ``judged`` program; at most one."""
         ...
 
     def add_duel(self, duel: DuelRecord, ledger: LedgerEntry) -> None:

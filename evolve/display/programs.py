@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from evaluators.evaluation import Timed
+from evaluators.profile import Profile
 from evolve.display import wording
 from evolve.display.report import Report, Table, facts
 from evolve.display.verdict import describe
+from evolve.prompts.profile_text import profile_text
 from evolve.types import Program
 
 
@@ -34,6 +36,7 @@ def program_data(program: Program) -> dict[str, object]:
         "source": program.source,
         "evaluation": program.evaluation.model_dump(mode="json") if program.evaluation else None,
         "confirmation": program.confirmation.model_dump(mode="json") if program.confirmation else None,
+        "profile": program.profile.model_dump(mode="json") if program.profile else None,
     }
 
 
@@ -55,9 +58,16 @@ def program_report(program: Program, *, with_source: bool) -> Report:
         parts += ["", *describe(program.evaluation)]
     if program.confirmation is not None:
         parts += ["", "confirmation run", *describe(program.confirmation)]
+    if program.profile is not None:
+        parts += ["", "profile", profile_text(program.profile)]
     if with_source:
         parts += ["", program.source.rstrip("\n")]
     return Report(program_data(program), parts)
+
+
+def profile_report(profile: Profile) -> Report:
+    """Where a program's time goes."""
+    return Report(profile.model_dump(mode="json"), [profile_text(profile)])
 
 
 def program_table(programs: Sequence[Program], title: str = "") -> Table:

@@ -12,7 +12,8 @@ from pydantic import ValidationError
 
 from evaluators.errors import UsageError
 from evaluators.evaluation import Frozen
-from evolve.prompts.context import Bottleneck, PromptContext
+from evaluators.profile import Bottleneck
+from evolve.prompts.context import PromptContext
 
 _FRONT = re.compile(r"\A\+\+\+\n(.*?)\n\+\+\+\n(.*)\Z", re.DOTALL)
 

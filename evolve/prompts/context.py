@@ -3,19 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 
+from evaluators.profile import Bottleneck
 from evaluators.task import Language
-
-
-class Bottleneck(StrEnum):
-    """What limits a program, as measured by a profiler."""
-
-    BANDWIDTH = "bandwidth"
-    COMPUTE = "compute"
-    LATENCY = "latency"
-    LAUNCH = "launch"
-    OCCUPANCY = "occupancy"
 
 
 @dataclass(frozen=True)
@@ -78,11 +68,12 @@ class Lesson:
 
 
 @dataclass(frozen=True)
-class Profile:
-    """What a profiler says of the parent."""
+class ShownProfile:
+    """What the judge measured of where the parent's time goes, as a model gets to see it."""
 
     bottleneck: Bottleneck | None
     text: str
+    """With lines of the source, names and instructions in it. Data."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +88,7 @@ class PromptContext:
     """``hopper``, ``blackwell``, ``cdna3``, ``x86``; empty where unknown."""
     inspirations: tuple[ShownProgram, ...] = ()
     """The most useful first: what has to go for lack of room goes from the end."""
-    profile: Profile | None = None
+    profile: ShownProfile | None = None
     failures: tuple[FailureNote, ...] = ()
     lessons: tuple[Lesson, ...] = ()
     hints: tuple[str, ...] = ()

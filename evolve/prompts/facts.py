@@ -6,8 +6,10 @@ import re
 from collections.abc import Mapping
 
 from evaluators.evaluation import Environment, Evaluation, Timed, WorkloadResult
+from evaluators.profile import Profile
 from evaluators.task import Language, Task, Workload
-from evolve.prompts.context import ShownProgram, TaskFacts
+from evolve.prompts.context import ShownProfile, ShownProgram, TaskFacts
+from evolve.prompts.profile_text import profile_text
 from evolve.types import Program
 
 _C_TYPES = {
@@ -93,6 +95,13 @@ def shown_program(program: Program, metric: str) -> ShownProgram:
         message=verdict.message,
         detail=verdict.detail,
     )
+
+
+def shown_profile(profile: Profile | None) -> ShownProfile | None:
+    """A profile as a model gets to see it; ``None`` where nothing was measured."""
+    if profile is None or not profile.measured:
+        return None
+    return ShownProfile(profile.bottleneck, profile_text(profile))
 
 
 def _axes(task: Task) -> list[str]:

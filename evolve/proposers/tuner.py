@@ -36,6 +36,7 @@ class Tuner:
     """
 
     name = "tuner"
+    reads_profiles = False
 
     def __init__(self, flag_choices: Sequence[Sequence[str]] = (), settings: TunerSettings | None = None):
         self._flag_choices = flag_choices

@@ -25,7 +25,7 @@ _OF_A_PROPOSAL = (
     "duplicate_of",
     "variant_of",
 )
-_OF_A_PLACEMENT = ("state", "placement", "score", "confirmed", "judge_failed")
+_OF_A_PLACEMENT = ("state", "placement", "score", "confirmed", "judge_failed", "profile")
 _NOT_REPEATED = frozenset({"created_at", "judged_at", "finished_at", "device_s", "device_class"})
 """When it was, and where the judge ran that we gave up on."""
 _PLACING = frozenset({StepKind.FINISH, StepKind.MIGRATE, StepKind.RESET})
@@ -40,7 +40,7 @@ _BEFORE = (
         StepKind.LEARN,
     }
 )
-_WITHIN = _PLACING | {StepKind.DUEL, StepKind.CONFIRM}
+_WITHIN = _PLACING | {StepKind.DUEL, StepKind.CONFIRM, StepKind.PROFILE}
 """A placement takes time in a search and none in a replay: what is done for it is compared by itself."""
 
 

@@ -8,6 +8,7 @@ from typing import TypeVar
 from evaluators.client import JudgeReady
 from evaluators.errors import JudgeError
 from evaluators.evaluation import Duel, Evaluation
+from evaluators.profile import Profile
 from evaluators.task import Language
 from evolve.database.steps import Step, StepKind
 from evolve.replay.errors import DifferenceError
@@ -15,8 +16,11 @@ from evolve.replay.recording import Recording
 
 T = TypeVar("T")
 
-ANSWERS = frozenset({StepKind.JUDGE, StepKind.DUEL, StepKind.NO_DUEL, StepKind.CONFIRM})
+ANSWERS = frozenset({StepKind.JUDGE, StepKind.DUEL, StepKind.NO_DUEL, StepKind.CONFIRM, StepKind.PROFILE})
 """The steps that are answers of the judge."""
+
+
+_NAMES = {StepKind.JUDGE: "an evaluation", StepKind.CONFIRM: "a confirmation", StepKind.PROFILE: "a profile"}
 
 
 @dataclass(frozen=True)
@@ -38,7 +42,7 @@ class Question:
     def __str__(self) -> str:
         if self.kind is StepKind.DUEL:
             return f"a duel of program {self.program} with program {self.occupant}"
-        return f"{'a confirmation' if self.kind is StepKind.CONFIRM else 'an evaluation'} of program {self.program}"
+        return f"{_NAMES[self.kind]} of program {self.program}"
 
 
 class RecordedJudge:
@@ -96,6 +100,14 @@ class RecordedJudge:
         """See :class:`evaluators.client.Judge`."""
         del last_s
         return 0.0
+
+    async def profile(self, source: str, language: Language) -> Profile | None:
+        """See :class:`evaluators.client.Judge`. Where the run has none, a cap or a failure was in the way."""
+        question = Question(StepKind.PROFILE, self._number(source, language))
+        if question not in self._open:
+            return None
+        self._check(question)
+        return self._recording.profile(question.program)
 
     async def close(self) -> None:
         """See :class:`evaluators.client.Judge`."""

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from evaluators.errors import UsageError
 from evaluators.evaluation import Duel, Environment, Evaluation
+from evaluators.profile import Profile
 from evaluators.source import source_hash
 from evaluators.task import Language, Task
 from evolve.database.dump import load_dump
@@ -109,6 +110,13 @@ class Recording:
         if program.confirmation is None:
             raise self.lack(f"the confirmation of program {number} is missing")
         return None if program.judge_failed else program.confirmation
+
+    def profile(self, number: int) -> Profile:
+        """A program's profile."""
+        profile = self.program(number).profile
+        if profile is None:
+            raise self.lack(f"the profile of program {number} is missing")
+        return profile
 
     def duel(self, challenger: int, occupant: int) -> Duel:
         """What the judge said of two programs."""

@@ -15,7 +15,7 @@ from evolve.observer import Observer
 from evolve.placing import Placer
 from evolve.proposing import Proposers, WeightedProposer
 from evolve.replay.errors import DifferenceError
-from evolve.replay.judge import RecordedJudge
+from evolve.replay.judge import Question, RecordedJudge
 from evolve.replay.recording import Recording
 from evolve.replay.turns import RecordedTurns
 from evolve.run import Run
@@ -103,12 +103,15 @@ class Stage:
         for step in self._judge.forget():
             if step.kind is StepKind.CONFIRM and step.program is not None:
                 self._store_confirmation(step.program)
+            elif step.kind is StepKind.PROFILE and step.program is not None:
+                profile = self._recording.profile(step.program)
+                self.run.booking.profiled(self.run.program(step.program), profile, self.reserve())
             elif step.kind is StepKind.DUEL and step.program is not None and step.other is not None:
                 duel = self._recording.duel(step.program, step.other)
                 self.run.booking.dueled(DuelRecord(step.program, step.other, duel), self.reserve())
 
     def refuse_unasked(self, step: Step) -> None:
-        """A placement or migration is done: every duel that the run held for it was asked for.
+        """A placement or migration is done: every duel and profile that the run had for it was asked for.
 
         A confirmation need not have been: it may be a duel's outcome, put down as a verdict.
 
@@ -118,8 +121,7 @@ class Stage:
         for left in self._judge.forget():
             if left.kind is not StepKind.CONFIRM:
                 raise DifferenceError(
-                    f"program {left.program}: held a duel with program {left.other} in the run, not in the replay "
-                    f"({step.kind.value})"
+                    f"program {left.program}: the run had {Question.of(left)}, the replay has not ({step.kind.value})"
                 )
 
     def learn(self, step: Step) -> None:

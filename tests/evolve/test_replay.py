@@ -93,7 +93,7 @@ def run_settings(caps: Caps | None = None, **changes: Any) -> RunSettings:
 def world_of(folder: Path, *, seed: int = 1, timed: bool = False, **changes: Any) -> World:
     """A run with everything in flight at once, and judge and proposer late by turns."""
     dice = random.Random(seed)
-    judge = FakeJudge(timed=timed)
+    judge = FakeJudge(timed=timed, profiles=timed)
     judge.confirm_status = lambda source: Status.NONDETERMINISTIC if "child 5" in source else Status.PASSED
 
     async def before(method: str, source: str) -> None:

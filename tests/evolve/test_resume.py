@@ -28,6 +28,7 @@ WRITES = frozenset(
         "add_program",
         "add_evaluation",
         "add_confirmation",
+        "add_profile",
         "add_duel",
         "add_attempt",
         "add_ledger",
@@ -94,7 +95,7 @@ def mixed(context: ProposeContext) -> str:
 
 
 def world_in(folder: Path, *, timed: bool) -> World:
-    judge = FakeJudge(timed=timed)
+    judge = FakeJudge(timed=timed, profiles=timed)
     # One that looks best fails its confirmation, so that this path is among those interrupted.
     judge.confirm_status = _confirm
     return World(
@@ -145,7 +146,7 @@ async def test_a_crash_at_any_commit_changes_nothing(tmp_path: Path, fresh: Path
         expected = history(view)
     kinds = Counter(entry[0] for entry in expected["ledger"])
     assert kinds["confirmation"] > 2, "the scenario covers what it claims to cover"
-    assert bool(kinds["duel"]) is timed
+    assert bool(kinds["duel"]) is bool(kinds["profile"]) is timed
     assert expected["migrations"]
     assert any(kind == "reset" for kind, _ in expected["events"])
     at = 0

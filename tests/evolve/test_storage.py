@@ -50,6 +50,7 @@ from evolve.database.steering import Steer
 from evolve.database.versions import create_database
 from evolve.errors import StorageError
 from evolve.settings import Caps, RunSettings, SearchSettings
+from evolve.testing import fake_profile
 from evolve.types import AddStatus, Program, ProgramState, RunStatus
 
 INTERVAL = Interval(low=1.1, estimate=1.2, high=1.3, level=0.99)
@@ -346,6 +347,25 @@ class TestStorage:
         assert storage.duels(2) == [record]
         assert storage.duels(1) == []
         assert [entry.kind for entry in storage.ledger()] == ["evaluation", "evaluation", "duel"]
+
+    def test_a_profile_is_stored_once_with_its_cost_and_seen_with_program_and_duplicates(
+        self, storage: SqlStorage
+    ) -> None:
+        profile = fake_profile("hot line\n")
+        storage.add_program(program(1))
+        with pytest.raises(StorageError, match="not judged, so it cannot be profiled"):
+            storage.add_profile(1, profile, ENTRY)
+        storage.add_evaluation(1, evaluation(), ENTRY)
+        storage.add_program(program(2, "source 1", duplicate_of=1))
+        storage.add_profile(1, profile, replace(ENTRY, kind="profile"))
+        with pytest.raises(StorageError):
+            storage.add_profile(1, profile, ENTRY)
+        assert (storage.program(1).profile, storage.program(2).profile) == (profile, None)
+        storage.finish(finish(1, 1, duplicates=((2, 2),)))
+        assert storage.program(2).profile == profile
+        assert [entry.kind for entry in storage.ledger()] == ["evaluation", "profile"]
+        with pytest.raises(StorageError):
+            storage.add_profile(1, profile, ENTRY)
 
     def test_attempts_are_counted_with_their_cost(self, storage: SqlStorage) -> None:
         storage.add_program(program(1))

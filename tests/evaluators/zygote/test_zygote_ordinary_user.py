@@ -26,6 +26,13 @@ scratch = Path(sys.argv[1])
 (scratch / "work").mkdir()
 builder = {"role": "builder", "writable": (scratch / "work",)}
 with Zygote(minimum="none", scratch=scratch, preload=PRELOAD) as zygote:
+    def place(**changes):
+        with zygote.spawn(request("while True: pass", **changes)) as child:
+            child.stop(5.0)
+            try:
+                return len(open(f"/proc/{child.pid}/syscall").read().split()) > 2
+            except PermissionError:
+                return "refused"
     caught = "try:\\n    os.setuid(0)\\nexcept OSError:\\n    print('refused')"
     print(json.dumps({
         "level": zygote.layers.level,
@@ -36,6 +43,8 @@ with Zygote(minimum="none", scratch=scratch, preload=PRELOAD) as zygote:
         "built": run(zygote, f"open('{scratch}/work/made', 'w').write('x'); print('built')", **builder).last,
         "chmod": refusal(zygote, f"import os; os.chmod('{scratch}/other/data', 0)", **builder),
         "root": run(zygote, "import os\\n" + caught, **builder).last,
+        "place": place(),
+        "place of one observed": place(observed=True),
         "owner": (scratch / "work" / "made").stat().st_uid,
         "caps": run(zygote, "import os; print(os.access('/usr', os.W_OK))").last,
     }))
@@ -89,3 +98,4 @@ def test_the_sandbox_of_an_ordinary_user(tmp_path_factory: pytest.TempPathFactor
     assert seen["root"] == "refused"
     assert seen["owner"] == SOMEBODY
     assert seen["caps"] == "False"
+    assert (seen["place"], seen["place of one observed"]) == ("refused", True)

@@ -21,7 +21,7 @@ from tests.evolve import postgres
 ROOT = Path(__file__).resolve().parents[3]
 COUNT = ROOT / "tests" / "data" / "count"
 EVOLVE = [sys.executable, "-c", "from evolve.cli import main; main()"]
-TOOLS = {"read_task", "ask", "tell", "programs", "program", "measures", "lessons"}
+TOOLS = {"read_task", "ask", "tell", "programs", "program", "measures", "profile", "lessons"}
 
 
 def evolve(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -104,6 +104,7 @@ async def test_a_whole_session(run: Path) -> None:
         assert [line["number"] for line in await call(client, "programs", status="build_error")] == [3]
         assert (await call(client, "program", number=2))["source"] == "def count(out):\n    out[:] = 8\n"
         assert (await call(client, "measures", number=2))["status"] == "passed"
+        assert (await call(client, "profile", number=2)) == {"number": 2, "profile": None, "text": ""}
         assert (await call(client, "lessons"))["failures"][0]["status"] == "build_error"
     with RunView.open(run) as view:
         assert [p.proposer for p in view.storage.programs()] == ["seed", "agent", "agent"]

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from evaluators.profile import Bottleneck
 from evaluators.task_loading import load_task
 from evolve.prompts.context import (
-    Bottleneck,
     FailureNote,
     Lesson,
-    Profile,
     PromptContext,
+    ShownProfile,
     ShownProgram,
 )
 from evolve.prompts.facts import task_facts
@@ -48,7 +48,7 @@ def full() -> PromptContext:
         device=(("device", "cpu:A Processor:2"),),
         architecture="x86",
         inspirations=(ShownProgram(7, "int inspiration_source;\n", "cpp", "passed", "1.1 times as fast"),),
-        profile=Profile(Bottleneck.BANDWIDTH, "78 % of the reachable bandwidth"),
+        profile=ShownProfile(Bottleneck.BANDWIDTH, "78 % of the reachable bandwidth"),
         failures=(FailureNote("used 64 lanes", "build_error", "no such type", "seed.cpp:3: error", 2),),
         lessons=(Lesson("four rows at once help", 7, 1),),
         hints=("try to prefetch",),

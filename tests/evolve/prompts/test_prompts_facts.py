@@ -16,11 +16,12 @@ from evaluators.evaluation import (
     Timed,
     WorkloadResult,
 )
+from evaluators.profile import Bottleneck
 from evaluators.shipped import shipped_folder
 from evaluators.task_loading import load_task
 from evolve.llm.draft import estimate_tokens
 from evolve.prompts.cards import load_cards
-from evolve.prompts.context import Bottleneck, Profile
+from evolve.prompts.context import ShownProfile
 from evolve.prompts.facts import architecture_of, shown_program, signature, task_facts
 from evolve.types import Program, ProgramState
 
@@ -136,7 +137,11 @@ def test_cards_are_chosen_by_bottleneck_and_subject(full):
 
     assert chosen() == {"x86_simd", "bandwidth", "quantisation", "reductions"}
     assert chosen(profile=None) == {"x86_simd", "quantisation", "reductions"}
-    on_gpu = chosen(architecture="hopper", profile=Profile(Bottleneck.COMPUTE, ""))
+    computes = chosen(profile=ShownProfile(Bottleneck.COMPUTE, ""))
+    assert computes == {"x86_simd", "x86_compute", "quantisation", "reductions"}
+    waits = chosen(profile=ShownProfile(Bottleneck.LATENCY, ""))
+    assert waits == {"x86_simd", "waiting", "quantisation", "reductions"}
+    on_gpu = chosen(architecture="hopper", profile=ShownProfile(Bottleneck.COMPUTE, ""))
     assert on_gpu == {"hopper", "tensor_cores", "quantisation", "reductions"}
 
 

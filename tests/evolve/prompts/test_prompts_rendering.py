@@ -15,7 +15,7 @@ from evolve.edits.fences import code_blocks
 from evolve.edits.outcome import Reason, Unusable
 from evolve.llm.draft import estimate_tokens
 from evolve.prompts.budget import SectionBudgets, shortened
-from evolve.prompts.context import FailureNote, Lesson, Profile, ShownProgram
+from evolve.prompts.context import FailureNote, Lesson, ShownProfile, ShownProgram
 from evolve.prompts.fencing import fenced, quoted
 from evolve.prompts.operators import OPERATORS, fitting
 from evolve.prompts.rendering import PromptBook, TooLong
@@ -61,7 +61,7 @@ def test_what_programs_say_never_becomes_an_instruction(book, full, operator, on
         operator=operator,
         parent=program,
         inspirations=(program,),
-        profile=Profile(None, f"{EVIL}{two}"),
+        profile=ShownProfile(None, f"{EVIL}{two}"),
         failures=(FailureNote(f"{one}{EVIL}", "build_error", f"{EVIL}{two}", f"{EVIL}{three}"),),
         lessons=(Lesson(f"{EVIL}{one}", 1),),
     )
@@ -140,7 +140,7 @@ def test_no_section_exceeds_its_budget(full, inspirations, failures, profile, de
         full,
         inspirations=tuple(inspirations),
         failures=tuple(failures),
-        profile=Profile(None, profile),
+        profile=ShownProfile(None, profile),
         parent=replace(full.parent, detail=detail),
         lessons=(Lesson("l" * 500, 1),) * 5,
     )

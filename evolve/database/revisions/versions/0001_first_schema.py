@@ -144,6 +144,21 @@ def _verdicts() -> None:
         ),
     )
     op.create_table(
+        "profiles",
+        sa.Column("run_id", sa.Integer(), nullable=False),
+        sa.Column("program", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("device_class", sa.String(length=200), nullable=False),
+        sa.Column("tool", sa.Text(), nullable=False),
+        sa.Column("bottleneck", sa.String(length=20), nullable=True),
+        sa.Column("document", sa.Text(), nullable=False),
+        sa.Column("created_at", sa.Float(), nullable=False),
+        sa.ForeignKeyConstraint(
+            ["run_id", "program"], ["programs.run_id", "programs.number"], name="fk_profiles_run_id_program"
+        ),
+        sa.ForeignKeyConstraint(["run_id"], ["runs.id"], name="fk_profiles_run_id"),
+        sa.PrimaryKeyConstraint("run_id", "program", name="pk_profiles"),
+    )
+    op.create_table(
         "timings",
         sa.Column("evaluation_id", sa.Integer(), nullable=False),
         sa.Column("workload", sa.Text(), nullable=False),
