@@ -139,7 +139,7 @@ class TestFlow:
     async def test_the_heart_beats_while_the_judge_is_busy(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("evolve.loop.HEARTBEAT_S", 0.005)
+        monkeypatch.setattr("evolve.flow.HEARTBEAT_S", 0.005)
         beats = asyncio.Event()
         world = World(tmp_path, settings(Caps(candidates=1)))
 
@@ -208,7 +208,7 @@ class TestStopping:
     async def test_at_the_wall_clock_deadline_what_is_in_flight_stays_queued(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("evolve.loop.HEARTBEAT_S", 0.01)
+        monkeypatch.setattr("evolve.flow.HEARTBEAT_S", 0.01)
         now = [0.0]
         world = World(tmp_path, settings(Caps(seconds=60)))
 
