@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from evaluators.errors import UsageError
@@ -68,6 +69,17 @@ def open_storage(
                 folder.write(folder.config, config)
         undo.pop_all()
     return folder, storage, settings or record.settings
+
+
+@contextmanager
+def closed_on_error(folder: RunDirectory, storage: Storage) -> Iterator[None]:
+    """Give back a run's storage and lock where nothing comes of them."""
+    try:
+        yield
+    except BaseException:
+        storage.close()
+        folder.release()
+        raise
 
 
 def _check_unchanged(directory: Path, before: RunSettings, after: RunSettings) -> None:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Self
 
@@ -14,10 +12,9 @@ from evaluators.evaluation import Status
 from evaluators.source import source_hash
 from evaluators.task import Task
 from evolve.archive import Elite
+from evolve.asking import Asking
 from evolve.bans import Bans
-from evolve.booking import Booking
-from evolve.broken_off import BrokenOff
-from evolve.budget import NOTHING, Budget, Charge, Clock, Reservation, Spent
+from evolve.budget import Charge, Clock
 from evolve.database.codec import storable
 from evolve.database.mail import Answer
 from evolve.database.model_records import Ending
@@ -31,73 +28,25 @@ from evolve.database.records import (
     Reset,
 )
 from evolve.database.steering import Steering
-from evolve.database.steps import Shown, Step, StepKind
-from evolve.database.storage import Storage
-from evolve.equivalents import Equivalents
+from evolve.database.steps import Step, StepKind
 from evolve.errors import EvolveError
 from evolve.experience import Experience
 from evolve.intake import answered, finished_twin, new_program, seed_proposal
 from evolve.island import Island
 from evolve.observer import Progress
-from evolve.opening import create_storage, open_storage
-from evolve.population import Population
-from evolve.program_cache import ProgramCache
-from evolve.run_directory import RunDirectory
+from evolve.opening import closed_on_error, create_storage, open_storage
 from evolve.settings import RunSettings
-from evolve.streams import Stream, stream
-from evolve.tally import Tally
 from evolve.types import AddStatus, Dropped, Program, ProgramState, Proposal, ProposeContext, RunStatus, StopReason
 
 SEED_NUMBER = 1
 """The number of the program every run starts from."""
 
 
-class Run:
+class Run(Asking):
     """A run open for writing. Use as a context manager: leaving it closes the database and gives the lock back.
 
     Every change is one transaction in the database first, then in memory; so what is in memory can always be rebuilt.
     """
-
-    def __init__(
-        self,
-        directory: RunDirectory,
-        storage: Storage,
-        task: Task,
-        settings: RunSettings,
-        clock: Clock = time.monotonic,
-    ) -> None:
-        """Rebuild a run from its storage. :meth:`create` and :meth:`open` are the usual ways in."""
-        self.directory = directory
-        self.storage = storage
-        self.task = task
-        self.settings = settings
-        self.contender: Program | None = None
-        """The program under confirmation as the new best."""
-        self.bans = Bans()
-        self.status = RunStatus.INTERRUPTED
-        self.orders = storage.mail_count().orders
-        """How many orders were given before: the settings and configuration it was opened with hold them."""
-        record = storage.run()
-        storage.settle_lost_calls()
-        totals = storage.totals()
-        self.next_number = totals.next_number
-        self.variants = totals.variants
-        """How many variants tuned inside are stored."""
-        self.migration_round = record.migration_round
-        self.tally = Tally(totals)
-        self._asked: dict[int, Reservation] = {}
-        self._twins: defaultdict[int, list[Program]] = defaultdict(list)
-        self._programs = ProgramCache(storage)
-        self._equivalents = Equivalents(storage)
-        self._experience: Experience | None = None
-        self.broken_off = BrokenOff(storage)
-        self.population = Population.stored(task, storage, self._programs.get)
-        best = self.best()
-        spent = Spent(totals.charge, record.active_s, totals.since_best, best.score if best else None)
-        self.budget = Budget(settings.caps, spent, clock)
-        self.booking = Booking(storage, self.budget, totals.largest_device_s)
-        if best is not None:
-            self.directory.write_best(best.source, best.language)
 
     @classmethod
     def create(
@@ -125,7 +74,8 @@ class Run:
         """
         new = NewRun(directory.name, task.name, task.hash, settings, config, task.model_dump_json(exclude={"folder"}))
         folder, storage = create_storage(directory, new, url)
-        return cls(folder, storage, task, settings, clock)
+        with closed_on_error(folder, storage):
+            return cls(folder, storage, task, settings, clock)
 
     @classmethod
     def open(
@@ -145,7 +95,8 @@ class Run:
                 process has it open, or ``settings`` change what may not change (seed, islands, migration_every).
         """
         folder, storage, stored = open_storage(directory, task, settings, url, config)
-        return cls(folder, storage, task, stored, clock)
+        with closed_on_error(folder, storage):
+            return cls(folder, storage, task, stored, clock)
 
     def __enter__(self) -> Self:
         return self
@@ -157,87 +108,6 @@ class Run:
         """Close the database and give the lock back."""
         self.storage.close()
         self.directory.release()
-
-    def ask(self, extra: Charge = NOTHING) -> ProposeContext:
-        """Choose island, parent and inspirations for the next program.
-
-        Counts against the cap on candidates until :meth:`tell`, and so does ``extra``, the worst case of what the
-        proposer itself may spend.
-
-        Raises:
-            EvolveError: the seed program has not been placed yet, or a cap is met; see :meth:`may_ask`.
-        """
-        if self.population.best is None:
-            raise EvolveError("the seed program has to be judged and placed before anything is asked")
-        begun = self.broken_off.next()
-        number = self._reserve_number(Charge(candidates=1) + extra, begun.number if begun else None)
-        if isinstance(number, StopReason):
-            raise EvolveError(f"the cap on {number.value} is met")
-        if begun is not None:
-            return self._context(number, begun.island, begun.parent, begun.inspirations, resumes=begun.proposer)
-        choice = self.population.choose(number, self.settings.search, turn=self._turn(number))
-        others = tuple(elite.number for elite in choice.inspirations)
-        return self._context(number, choice.island, choice.parent.number, others)
-
-    def ask_variant(self, structure: Program, variants: tuple[int, ...]) -> ProposeContext | StopReason:
-        """Ask for the next variant of a judged structure, of which these are judged already, or say what forbids it."""
-        number = self.stop_reason() or self._reserve_number(Charge(candidates=1))
-        if isinstance(number, StopReason):
-            return number
-        return self._context(number, structure.island, structure.number, variants, variant_of=structure.number)
-
-    def _turn(self, number: int) -> int:
-        """Whose turn it is under a number: variants tuned inside stay on their island and take nobody's."""
-        return number - self.variants
-
-    def _reserve_number(self, charge: Charge, number: int | None = None) -> int | StopReason:
-        """Reserve for a proposal under this number, or the next one."""
-        reservation = self.budget.reserve(charge)
-        if isinstance(reservation, StopReason):
-            return reservation
-        number = number or self.next_number
-        self.next_number = max(self.next_number, number + 1)
-        self._asked[number] = reservation
-        return number
-
-    def _context(
-        self,
-        number: int,
-        island: int,
-        parent: int,
-        inspirations: tuple[int, ...],
-        *,
-        variant_of: int | None = None,
-        resumes: str = "",
-    ) -> ProposeContext:
-        self.storage.note(Step(StepKind.ASK, number, variant_of, str(Shown(island, parent, inspirations))))
-        shown = self.program(parent)
-        return ProposeContext(
-            task=self.task,
-            number=number,
-            island=island,
-            parent=shown,
-            inspirations=tuple(self.program(other) for other in inspirations),
-            rng=stream(self.settings.search.seed, Stream.PROPOSE, number),
-            known=lambda source: self.storage.find(source_hash(storable(source)), shown.language) is not None,
-            claim=partial(self._equivalents.claim, number),
-            resumes=resumes,
-            variant_of=variant_of,
-        )
-
-    def withdraw(self, context: ProposeContext) -> None:
-        """Nobody could be asked: give the reservation back, and go on with what was broken off another time."""
-        self.storage.note(Step(StepKind.WITHDRAW, context.number))
-        self.budget.settle(self._asked.pop(context.number))
-        self.broken_off.put_back(context.number)
-
-    def may_ask(self, extra: Charge = NOTHING) -> bool:
-        """Whether :meth:`ask` would go through now."""
-        return self.population.best is not None and self.stop_reason(extra) is None
-
-    def stop_reason(self, extra: Charge = NOTHING) -> StopReason | None:
-        """The cap that forbids another proposal while nothing is in flight; ``None`` while the search may go on."""
-        return self.budget.reached() or self.budget.refusal(Charge(candidates=1) + extra)
 
     def tell(self, context: ProposeContext, proposal: Proposal | Dropped | None) -> Program | None:
         """Store what was proposed: the program is ``queued`` for the judge, or is a duplicate.
@@ -413,19 +283,6 @@ class Run:
             best=self.best(),
             contender=self.contender,
         )
-
-    def program(self, number: int) -> Program:
-        """One program with everything known of it.
-
-        Raises:
-            KeyError: there is none of that number.
-        """
-        return self._programs.get(number)
-
-    def best(self) -> Program | None:
-        """The best confirmed program."""
-        elite = self.population.best
-        return self.program(elite.number) if elite else None
 
     def _count(self, done: Program, twins: int, *, best: bool) -> None:
         verdict = done.verdict

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 from pydantic import ValidationError
-from sqlalchemy import ColumnElement, Engine, Executable, bindparam, case, func, select
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy import Engine, bindparam, case, func, select
 
 from evaluators.errors import UsageError
 from evaluators.evaluation import Artifact, Evaluation, Status
@@ -17,35 +16,21 @@ from evaluators.task import Language
 from evolve.budget import Charge
 from evolve.database.codec import duel_of, evaluation_of, program_of
 from evolve.database.engine import naming_failures
-from evolve.database.mail import Answer, Lease, MailCount
-from evolve.database.model_codec import dialogue_of, ending_of, model_call_of
-from evolve.database.model_queries import (
-    ACCEPTED,
-    DIALOGUE_DOLLARS,
-    DIALOGUES,
-    MODEL_ANSWER,
-    MODEL_CALLS,
-    MODEL_SPENDING,
-    OPEN_DIALOGUES,
-)
-from evolve.database.model_records import PROGRAM, Dialogue, Ending, ModelCall, ModelSpending
-from evolve.database.prepared import PreparedStatements
+from evolve.database.mail_reading import MailReader
+from evolve.database.model_reading import ModelReader
 from evolve.database.queries import (
-    ANSWERS,
     ARTIFACTS,
     DUELS,
     FIND,
-    LEASES,
-    MAIL_COUNT,
     ONE_PROGRAM,
     OUTCOMES,
     PROGRAMS,
     SEARCH,
     SOURCES,
-    STEERING,
     TABLE,
     VERDICTS,
 )
+from evolve.database.reading import BATCH
 from evolve.database.records import (
     CellRecord,
     DuelRecord,
@@ -58,42 +43,24 @@ from evolve.database.records import (
     Totals,
 )
 from evolve.database.schema import (
-    answers,
     cells,
     dialogues,
     evaluations,
     events,
     islands,
-    leases,
     ledger,
     migrations,
-    model_calls,
     programs,
     runs,
     steps,
 )
-from evolve.database.steering import Steer, Steering, SteerRecord
 from evolve.database.steps import Step, StepKind
 from evolve.settings import RunSettings
 from evolve.types import AddStatus, Program, ProgramState, RunStatus
 
-T = TypeVar("T")
 
-BATCH = 200
-"""Programs read at a time when streaming: bounds memory, and no read holds a snapshot for long."""
-
-
-class StorageReader:
+class StorageReader(ModelReader, MailReader):
     """Reads one run. See :class:`evolve.database.storage.Storage` for what every method promises."""
-
-    def __init__(self, engine: Engine, run_id: int) -> None:
-        """Read run ``run_id`` of the database behind ``engine``."""
-        self._engine = engine
-        self._run_id = run_id
-        with naming_failures(engine):
-            self._reading = engine.connect()
-        self._prepared = PreparedStatements()
-        self._shown = engine.url.render_as_string(hide_password=True)
 
     def run(self) -> RunRecord:
         """See :class:`~evolve.database.storage.Storage`."""
@@ -225,11 +192,6 @@ class StorageReader:
         """See :class:`~evolve.database.storage.Storage`."""
         return self._rows(OUTCOMES)
 
-    def dialogue_dollars(self, number: int | None = None) -> dict[int, float]:
-        """See :class:`~evolve.database.storage.Storage`."""
-        statement = DIALOGUE_DOLLARS if number is None else DIALOGUE_DOLLARS.where(model_calls.c.program == number)
-        return {row["program"]: float(row["dollars"]) for row in self._rows(statement)}
-
     def ledger(self) -> Sequence[LedgerEntry]:
         """See :class:`~evolve.database.storage.Storage`."""
         rows = self._rows(select(ledger).where(ledger.c.run_id == self._run_id).order_by(ledger.c.id))
@@ -256,40 +218,6 @@ class StorageReader:
         statement = select(*steps.c["kind", "program", "other", "text"]).where(steps.c.run_id == self._run_id)
         return [Step(**{**row, "kind": StepKind(row["kind"])}) for row in self._rows(statement.order_by(steps.c.id))]
 
-    def model_calls(self) -> Iterator[ModelCall]:
-        """See :class:`~evolve.database.storage.Storage`."""
-        after = 0
-        while rows := self._rows(MODEL_CALLS.where(model_calls.c.id > bindparam("after")).limit(BATCH), after=after):
-            yield from map(model_call_of, rows)
-            after = rows[-1]["id"]
-
-    def model_answer(self, program: int, step: str) -> ModelCall | None:
-        """See :class:`~evolve.database.storage.Storage`."""
-        rows = self._rows(MODEL_ANSWER, program=program, step=step)
-        return model_call_of(rows[0]) if rows else None
-
-    def model_spending(self) -> Sequence[ModelSpending]:
-        """See :class:`~evolve.database.storage.Storage`."""
-        return [ModelSpending(**row) for row in self._rows(MODEL_SPENDING)]
-
-    def accepted(self) -> dict[tuple[str, str], int]:
-        """See :class:`~evolve.database.storage.Storage`."""
-        return {(row["model"], row["operator"]): row["accepted"] for row in self._rows(ACCEPTED)}
-
-    def dialogues(self) -> Sequence[Dialogue]:
-        """See :class:`~evolve.database.storage.Storage`."""
-        return [dialogue_of(row) for row in self._rows(DIALOGUES)]
-
-    def open_dialogues(self) -> Sequence[Dialogue]:
-        """See :class:`~evolve.database.storage.Storage`."""
-        return [dialogue_of(row) for row in self._rows(OPEN_DIALOGUES)]
-
-    def endings(self) -> Sequence[tuple[Dialogue, Ending]]:
-        """See :class:`~evolve.database.storage.Storage`."""
-        rows = [row for row in self._rows(DIALOGUES) if row["outcome"] not in {None, PROGRAM}]
-        rows.sort(key=lambda row: (row["ended_at"], row["number"]))
-        return [(dialogue_of(row), ending_of(row)) for row in rows]
-
     def migrations(self) -> Sequence[Migrations]:
         """See :class:`~evolve.database.storage.Storage`."""
         names = ("round", "source", "target", "program", "placement")
@@ -297,79 +225,6 @@ class StorageReader:
         rows = self._rows(statement.order_by(migrations.c.round, migrations.c.source))
         moves = [MigrationRecord(**{**row, "placement": AddStatus(row["placement"])}) for row in rows]
         return [Migrations(number, tuple(group), ()) for number, group in groupby(moves, key=lambda move: move.round)]
-
-    def steering(self) -> Steering:
-        """See :class:`~evolve.database.storage.Storage`."""
-        return Steering.of(SteerRecord(**{**row, "kind": Steer(row["kind"])}) for row in self._rows(STEERING))
-
-    def mail_count(self) -> MailCount:
-        """See :class:`~evolve.database.storage.Storage`."""
-        row = {"run": self._run_id}
-        return MailCount(*self._read(lambda: self._prepared.execute(self._reading, MAIL_COUNT, row).one()))
-
-    def waiting_answers(self) -> list[Answer]:
-        """See :class:`~evolve.database.storage.Storage`."""
-        return self._answers(answers.c.program.is_(None))
-
-    def answer(self, number: int) -> Answer:
-        """One answer.
-
-        Raises:
-            KeyError: there is none of that number.
-        """
-        found = self._answers(answers.c.id == number)
-        if not found:
-            raise KeyError(f"no answer {number} in this run")
-        return found[0]
-
-    def lease(self, number: int) -> Lease:
-        """One lease.
-
-        Raises:
-            KeyError: there is none of that number.
-        """
-        found = self._rows(LEASES.where(leases.c.id == number))
-        if not found:
-            raise KeyError(f"no lease {number} in this run")
-        return Lease.of(found[0])
-
-    def open_leases(self, now: float) -> list[Lease]:
-        """See :class:`~evolve.database.storage.Storage`."""
-        answered = select(answers.c.id).where(answers.c.lease == leases.c.id).exists()
-        return [Lease.of(row) for row in self._rows(LEASES.where(leases.c.expires_at > now, ~answered))]
-
-    def count_leases(self) -> int:
-        """How many leases were ever given."""
-        counted = select(func.count().label("number")).select_from(leases).where(leases.c.run_id == self._run_id)
-        return int(self._rows(counted)[0]["number"])
-
-    def _answers(self, condition: ColumnElement[bool]) -> list[Answer]:
-        return [Answer.of(row) for row in self._rows(ANSWERS.where(condition))]
-
-    def close(self) -> None:
-        """See :class:`~evolve.database.storage.Storage`."""
-        self._reading.close()
-        self._engine.dispose()
-
-    def _rows(self, statement: Executable, **parameters: object) -> list[Mapping[str, Any]]:
-        values = {"run": self._run_id, **parameters}
-        return self._read(lambda: [dict(row) for row in self._reading.execute(statement, values).mappings()])
-
-    def _read(self, read: Callable[[], T]) -> T:
-        """What ``read`` finds; looked for again on a new connection where the server broke the old one off."""
-        with naming_failures(self._engine):
-            try:
-                return self._read_once(read)
-            except DBAPIError as error:
-                if not error.connection_invalidated:
-                    raise
-                return self._read_once(read)
-
-    def _read_once(self, read: Callable[[], T]) -> T:
-        try:
-            return read()
-        finally:
-            self._reading.rollback()  # No snapshot is held between two calls.
 
     def _assemble(self, rows: Sequence[Mapping[str, Any]]) -> list[Program]:
         ids = [row[name] for row in rows for name in ("evaluation_id", "confirmation_id") if row[name] is not None]

@@ -15,7 +15,6 @@ from sqlalchemy import (
     ForeignKeyConstraint,
     Index,
     Integer,
-    MetaData,
     String,
     Table,
     Text,
@@ -23,23 +22,31 @@ from sqlalchemy import (
     text,
 )
 
-metadata = MetaData(
-    naming_convention={
-        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
-        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
-        "fk": "fk_%(table_name)s_%(column_0_N_name)s",
-        "pk": "pk_%(table_name)s",
-    }
-)
+from evolve.database.columns import metadata, program_key, run_column
+from evolve.database.mail_schema import answers, leases, steering
+from evolve.database.model_schema import dialogues, model_calls
 
-
-def _run_id(*, primary_key: bool = False) -> Column[int]:
-    return Column("run_id", ForeignKey("runs.id"), nullable=False, primary_key=primary_key)
-
-
-def _program(name: str) -> ForeignKeyConstraint:
-    return ForeignKeyConstraint(["run_id", name], ["programs.run_id", "programs.number"])
-
+__all__ = [
+    "answers",
+    "artifacts",
+    "cells",
+    "dialogues",
+    "duels",
+    "evaluations",
+    "events",
+    "islands",
+    "leases",
+    "ledger",
+    "metadata",
+    "migrations",
+    "model_calls",
+    "programs",
+    "runs",
+    "steering",
+    "steps",
+    "texts",
+    "timings",
+]
 
 runs = Table(
     "runs",
@@ -63,7 +70,7 @@ runs = Table(
 texts = Table(
     "texts",
     metadata,
-    _run_id(primary_key=True),
+    run_column(primary_key=True),
     Column("hash", String(64), primary_key=True),
     Column("text", Text, nullable=False),
 )
@@ -71,7 +78,7 @@ texts = Table(
 programs = Table(
     "programs",
     metadata,
-    _run_id(primary_key=True),
+    run_column(primary_key=True),
     Column("number", Integer, primary_key=True, autoincrement=False),
     Column("source_hash", String(64), nullable=False),
     Column("text_hash", String(64), nullable=False),
@@ -118,7 +125,7 @@ evaluations = Table(
     "evaluations",
     metadata,
     Column("id", Integer, primary_key=True),
-    _run_id(),
+    run_column(),
     Column("program", Integer, nullable=False),
     Column("kind", String(20), nullable=False),
     Column("device_class", Text, nullable=False),
@@ -137,7 +144,7 @@ evaluations = Table(
     Column("environment_hash", String(64), nullable=False),
     Column("document", Text, nullable=False),
     Column("created_at", Float, nullable=False),
-    _program("program"),
+    program_key("program"),
     ForeignKeyConstraint(["run_id", "environment_hash"], ["texts.run_id", "texts.hash"]),
     UniqueConstraint("run_id", "program", "kind", "device_class"),
 )
@@ -165,7 +172,7 @@ artifacts = Table(
     metadata,
     Column("evaluation_id", ForeignKey("evaluations.id"), primary_key=True),
     Column("position", Integer, primary_key=True, autoincrement=False),
-    _run_id(),
+    run_column(),
     Column("name", Text, nullable=False),
     Column("text_hash", String(64), nullable=False),
     Column("truncated", Boolean, nullable=False),
@@ -189,7 +196,7 @@ duels = Table(
     "duels",
     metadata,
     Column("id", Integer, primary_key=True),
-    _run_id(),
+    run_column(),
     Column("challenger", Integer, nullable=False),
     Column("occupant", Integer, nullable=False),
     Column("outcome", String(20), nullable=False),
@@ -198,88 +205,15 @@ duels = Table(
     Column("ratio_high", Float),
     Column("document", Text, nullable=False),
     Column("created_at", Float, nullable=False),
-    _program("challenger"),
-    _program("occupant"),
+    program_key("challenger"),
+    program_key("occupant"),
     UniqueConstraint("run_id", "challenger", "occupant"),
-)
-
-model_calls = Table(
-    "model_calls",
-    metadata,
-    Column("id", Integer, primary_key=True),
-    _run_id(),
-    Column("program", Integer, nullable=False),
-    Column("step", String(20), nullable=False),
-    Column("attempt", Integer, nullable=False),
-    Column("operator", Text, nullable=False),
-    Column("model", Text, nullable=False),
-    Column("digest", String(64), nullable=False),
-    Column("system_hash", String(64), nullable=False),
-    Column("messages_hash", String(64), nullable=False),
-    Column("parameters", Text, nullable=False),
-    Column("worst_dollars", Float),
-    Column("worst_tokens", Integer, nullable=False),
-    Column("status", String(20), nullable=False),
-    Column("completion_hash", String(64)),
-    Column("reasoning_hash", String(64)),
-    Column("finish", String(20), nullable=False),
-    Column("failure", Text, nullable=False),
-    Column("scope", String(20), nullable=False),
-    Column("message", Text, nullable=False),
-    Column("http_status", Integer),
-    Column("reported_model", Text, nullable=False),
-    Column("request_id", Text, nullable=False),
-    Column("quirks", Text, nullable=False),
-    Column("tokens_in", Integer, nullable=False),
-    Column("tokens_cached", Integer, nullable=False),
-    Column("tokens_cache_write", Integer, nullable=False),
-    Column("tokens_out", Integer, nullable=False),
-    Column("tokens_reasoning", Integer, nullable=False),
-    Column("estimated", Boolean, nullable=False),
-    Column("dollars", Float),
-    Column("wall_s", Float),
-    Column("created_at", Float, nullable=False),
-    Column("ended_at", Float),
-    ForeignKeyConstraint(["run_id", "system_hash"], ["texts.run_id", "texts.hash"]),
-    ForeignKeyConstraint(["run_id", "messages_hash"], ["texts.run_id", "texts.hash"]),
-    ForeignKeyConstraint(["run_id", "completion_hash"], ["texts.run_id", "texts.hash"]),
-    ForeignKeyConstraint(["run_id", "reasoning_hash"], ["texts.run_id", "texts.hash"]),
-    UniqueConstraint("run_id", "program", "step", "attempt"),
-)
-Index(
-    "uq_model_calls_answer",
-    model_calls.c.run_id,
-    model_calls.c.program,
-    model_calls.c.step,
-    unique=True,
-    sqlite_where=text("status = 'answered'"),
-    postgresql_where=text("status = 'answered'"),
-)
-
-dialogues = Table(
-    "dialogues",
-    metadata,
-    _run_id(primary_key=True),
-    Column("number", Integer, primary_key=True, autoincrement=False),
-    Column("proposer", Text, nullable=False),
-    Column("island", Integer, nullable=False),
-    Column("parent", Integer, nullable=False),
-    Column("inspirations", Text, nullable=False),
-    Column("language", String(20), nullable=False),
-    Column("operator", Text, nullable=False),
-    Column("model", Text, nullable=False),
-    Column("outcome", Text),
-    Column("message", Text, nullable=False),
-    Column("learnt", Integer, nullable=False),
-    Column("created_at", Float, nullable=False),
-    Column("ended_at", Float),
-    _program("parent"),
 )
 
 islands = Table(
     "islands",
     metadata,
-    _run_id(primary_key=True),
+    run_column(primary_key=True),
     Column("number", Integer, primary_key=True, autoincrement=False),
     Column("finished", Integer, nullable=False),
     Column("stagnant", Integer, nullable=False),
@@ -289,31 +223,31 @@ islands = Table(
 cells = Table(
     "cells",
     metadata,
-    _run_id(primary_key=True),
+    run_column(primary_key=True),
     Column("island", Integer, primary_key=True, autoincrement=False),
     Column("cell", Integer, primary_key=True, autoincrement=False),
     Column("program", Integer, nullable=False),
     ForeignKeyConstraint(["run_id", "island"], ["islands.run_id", "islands.number"]),
-    _program("program"),
+    program_key("program"),
 )
 
 migrations = Table(
     "migrations",
     metadata,
-    _run_id(primary_key=True),
+    run_column(primary_key=True),
     Column("round", Integer, primary_key=True, autoincrement=False),
     Column("source", Integer, primary_key=True, autoincrement=False),
     Column("target", Integer, nullable=False),
     Column("program", Integer, nullable=False),
     Column("placement", String(20), nullable=False),
-    _program("program"),
+    program_key("program"),
 )
 
 ledger = Table(
     "ledger",
     metadata,
     Column("id", Integer, primary_key=True),
-    _run_id(),
+    run_column(),
     Column("kind", String(20), nullable=False),
     Column("program", Integer),
     Column("device_s", Float, nullable=False),
@@ -329,7 +263,7 @@ events = Table(
     "events",
     metadata,
     Column("id", Integer, primary_key=True),
-    _run_id(),
+    run_column(),
     Column("at", Float, nullable=False),
     Column("kind", String(30), nullable=False),
     Column("text", Text, nullable=False),
@@ -341,60 +275,10 @@ steps = Table(
     "steps",
     metadata,
     Column("id", Integer, primary_key=True),
-    _run_id(),
+    run_column(),
     Column("kind", String(20), nullable=False),
     Column("program", Integer),
     Column("other", Integer),
     Column("text", Text, nullable=False),
-    Index(None, "run_id"),
-)
-
-leases = Table(
-    "leases",
-    metadata,
-    Column("id", Integer, primary_key=True),
-    _run_id(),
-    Column("agent", Text, nullable=False),
-    Column("island", Integer, nullable=False),
-    Column("parent", Integer, nullable=False),
-    Column("inspirations", Text, nullable=False),
-    Column("asked_at", Float, nullable=False),
-    Column("expires_at", Float, nullable=False),
-    _program("parent"),
-    Index(None, "run_id"),
-)
-
-answers = Table(
-    "answers",
-    metadata,
-    Column("id", Integer, primary_key=True),
-    _run_id(),
-    Column("lease", ForeignKey("leases.id")),
-    Column("agent", Text, nullable=False),
-    Column("operator", Text, nullable=False),
-    Column("language", String(20), nullable=False),
-    Column("text_hash", String(64), nullable=False),
-    Column("note", Text, nullable=False),
-    Column("island", Integer),
-    Column("parents", Text, nullable=False),
-    Column("inspirations", Text, nullable=False),
-    Column("late_s", Float),
-    Column("told_at", Float, nullable=False),
-    Column("program", Integer),
-    ForeignKeyConstraint(["run_id", "text_hash"], ["texts.run_id", "texts.hash"]),
-    _program("program"),
-    UniqueConstraint("lease"),
-    Index(None, "run_id"),
-)
-
-steering = Table(
-    "steering",
-    metadata,
-    Column("id", Integer, primary_key=True),
-    _run_id(),
-    Column("at", Float, nullable=False),
-    Column("kind", String(20), nullable=False),
-    Column("text", Text, nullable=False),
-    Column("argument", Text, nullable=False),
     Index(None, "run_id"),
 )

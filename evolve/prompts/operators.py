@@ -30,6 +30,14 @@ def _same_language(context: PromptContext) -> bool:
     return context.parent.language == context.task.language
 
 
+def _scalar(context: PromptContext) -> bool:
+    """Whether it was compiled to next to no vector instructions, by what was counted."""
+    share = dict(context.parent.measures).get("simd_share")
+    return context.parent.language == "cpp" and share is not None and float(share) < _SCALAR
+
+
+_SCALAR = 0.1
+"""A share of vector instructions below which a program makes no use of them."""
 _LEARNT = ("failures", "lessons", "hints")
 
 OPERATORS: dict[str, Operator] = {
@@ -46,7 +54,7 @@ OPERATORS: dict[str, Operator] = {
                  lambda c: _passed(c) and _same_language(c) and c.profile is not None),
         Operator("simplify", "diff", ("hints",), 0.5, lambda c: _passed(c) and _same_language(c)),
         Operator("port", "whole", ("inspirations", *_LEARNT, "knowledge"), 1.0,
-                 lambda c: not _same_language(c)),
+                 lambda c: not _same_language(c) or (_passed(c) and _scalar(c))),
     )
 }  # fmt: skip
 

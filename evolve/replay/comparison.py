@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from itertools import zip_longest
 from typing import Any
 
 from evolve.database.reader import StorageReader
-from evolve.database.steps import StepKind
-from evolve.replay.errors import expect
+from evolve.database.records import MigrationRecord, Migrations
+from evolve.database.steps import Shown, Step, StepKind
+from evolve.replay.errors import DifferenceError, expect
 from evolve.types import Program
 
 _OF_A_PROPOSAL = (
@@ -96,3 +97,20 @@ def _steps(storage: StorageReader, kinds: Collection[StepKind]) -> list[tuple[An
 def _compare(recorded: Program, replayed: Program, names: tuple[str, ...]) -> None:
     for name in names:
         expect(recorded.number, name, getattr(recorded, name), getattr(replayed, name))
+
+
+def shown_by(step: Step) -> Shown:
+    """What a step says that a proposer was shown.
+
+    Raises:
+        DifferenceError: it cannot be read.
+    """
+    try:
+        return Shown.parse(step.text)
+    except ValueError:
+        raise DifferenceError(f"program {step.program}: what it was shown cannot be read: {step.text!r}") from None
+
+
+def moves_of(rounds: Sequence[Migrations], number: int) -> list[MigrationRecord]:
+    """Who moved in one round of migration."""
+    return [move for migrations in rounds if migrations.round == number for move in migrations.moves]

@@ -14,12 +14,11 @@ from pathlib import Path
 
 from evaluators.errors import UsageError
 from evaluators.task import Task
-from evolve.database.records import MigrationRecord, Migrations
-from evolve.database.steps import Opening, Shown, Step, StepKind
+from evolve.database.steps import Opening, Step, StepKind
 from evolve.errors import EvolveError
 from evolve.observer import Observer
 from evolve.proposing import WeightedProposer
-from evolve.replay.comparison import compare_placements, compare_proposals, compare_runs
+from evolve.replay.comparison import compare_placements, compare_proposals, compare_runs, moves_of, shown_by
 from evolve.replay.errors import DifferenceError, expect
 from evolve.replay.judge import ANSWERS, RecordedJudge
 from evolve.replay.recalled import Recalled, recalled
@@ -195,7 +194,7 @@ class _Replayer:
     async def _ask(self, stage: Stage, step: Step) -> None:
         context = stage.run.ask() if step.other is None else self._ask_variant(stage, step)
         expect(step.program, "its number", step.program, context.number)
-        shown = _shown(step)
+        shown = shown_by(step)
         expect(step.program, "the island", shown.island, context.island)
         expect(step.program, "the parent shown", shown.parent, context.parent.number)
         inspirations = tuple(p.number for p in context.inspirations)
@@ -323,7 +322,7 @@ class _Replayer:
         stage.untended = False
         if step.kind is StepKind.MIGRATE:
             recorded, replayed = self._recording.storage.migrations(), stage.run.storage.migrations()
-            expect(None, f"migration {step.other}", _moves(recorded, before + 1), _moves(replayed, before + 1))
+            expect(None, f"migration {step.other}", moves_of(recorded, before + 1), moves_of(replayed, before + 1))
         expect(step.program, "a migration", step.kind is StepKind.MIGRATE, stage.run.migration_round > before)
         if step.kind is StepKind.RESET and step.other is not None:
             founder = stage.run.population.archive(step.other).best()
@@ -340,14 +339,3 @@ class _Replayer:
         self._compared += 1
         stage.finished[program.number] = program
         self._observer.on_program(program)
-
-
-def _shown(step: Step) -> Shown:
-    try:
-        return Shown.parse(step.text)
-    except ValueError:
-        raise DifferenceError(f"program {step.program}: what it was shown cannot be read: {step.text!r}") from None
-
-
-def _moves(rounds: Sequence[Migrations], number: int) -> list[MigrationRecord]:
-    return [move for migrations in rounds if migrations.round == number for move in migrations.moves]

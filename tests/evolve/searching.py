@@ -8,14 +8,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from evaluators.evaluation import Status
 from evaluators.task import Task
 from evolve.database.model_records import CallStatus, ModelReply, ModelRequest
 from evolve.loop import Outcome, WeightedProposer, search
 from evolve.observer import Silent
 from evolve.run import Run
 from evolve.settings import Caps, RunSettings, SearchSettings
-from evolve.testing import FakeJudge, FakeProposer, fake_task, random_walk
-from evolve.types import Program, ProgramState, RunStatus
+from evolve.testing import FakeJudge, FakeProposer, fake_source, fake_task, random_walk
+from evolve.types import Program, ProgramState, ProposeContext, RunStatus
 from evolve.view import RunView
 
 ONE_WORKER = SearchSettings(seed=3, lanes=1, queue=0, proposals=1, islands=2, migration_every=8, stagnation=6)
@@ -171,3 +172,25 @@ def model_request(program: int, **changes: Any) -> ModelRequest:
         **changes,
     }
     return ModelRequest(**values)
+
+
+def scores(*values: float | str, then: str | None = None) -> Callable[[ProposeContext], str | None]:
+    """Makes the given programs in turn: a score, or a status; after them ``then``."""
+    left = list(values)
+
+    def make(context: ProposeContext) -> str | None:
+        if not left:
+            return then
+        value = left.pop(0)
+        text = f"number {context.number}"
+        return (
+            fake_source(value, text=text)
+            if isinstance(value, float)
+            else fake_source(0.0, status=Status(value), text=text)
+        )
+
+    return make
+
+
+def of_proposer(world: World) -> list[int]:
+    return [program.number for program in world.proposer.told]

@@ -81,6 +81,16 @@ def test_a_run_that_was_tampered_with_is_refused_in_one_line(tmp_path: Path, cha
         _ = view.record
 
 
+def test_a_run_that_cannot_be_read_gives_its_lock_back(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.create().close()
+    with sqlite3.connect(world.directory / "run.db") as other:
+        other.execute("DROP TABLE cells")
+    with pytest.raises(DatabaseFailedError, match="no such table: cells"):
+        world.reopen()
+    assert not RunDirectory(world.directory).locked()
+
+
 def test_a_damaged_pointer_to_another_database_is_named(tmp_path: Path) -> None:
     (tmp_path / "database.toml").write_text("url = [")
     with pytest.raises(UsageError, match=r"database\.toml: not a run's database"):

@@ -30,7 +30,7 @@ from evaluators.source import source_hash
 from evolve.budget import Charge
 from evolve.database.mail import MailCount, NewAnswer, NewLease
 from evolve.database.mailbox import Documents, Mailbox
-from evolve.database.reader import BATCH
+from evolve.database.reading import BATCH
 from evolve.database.records import (
     GLOBAL,
     CellRecord,

@@ -185,6 +185,25 @@ def test_operators_fit_what_is_at_hand(full):
     assert fitting(other_language) == ("port",)
 
 
+def test_a_scalar_program_is_ported_to_the_vector_unit(book, full):
+    scalar = replace(full, parent=replace(full.parent, measures=(("simd_share", "0.03"),)))
+    assert "port" in fitting(scalar)
+    assert "for the vector unit of the target" in book.render(replace(scalar, operator="port")).user
+    assert "port" not in fitting(replace(full, parent=replace(full.parent, measures=()))), "unknown is not scalar"
+    failed = replace(scalar, parent=replace(scalar.parent, status="wrong_values"))
+    assert "port" not in fitting(failed)
+
+
+@pytest.mark.parametrize(("before", "after"), [("triton", "cuda"), ("cuda", "triton"), ("python", "cpp")])
+def test_a_port_says_from_which_language_to_which(book, full, before, after):
+    task = replace(full.task, language=after)
+    other = replace(full, task=task, parent=replace(full.parent, language=before), operator="port")
+    assert fitting(other) == ("port",)
+    text = book.render(other).user
+    assert f"is written in {before}. Write it anew in" in text
+    assert f"{after} with the signature given at the top" in text
+
+
 def test_a_runs_own_template_and_card_take_the_shipped_ones_place(full, tmp_path: Path):
     (tmp_path / "operators").mkdir()
     (tmp_path / "operators" / "diff.j2").write_text("Do it my way with {{ context.parent.number }}.")

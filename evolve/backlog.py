@@ -1,0 +1,65 @@
+"""Families on their way through the search: to the judge, to a place, and back where a cap or noise kept them."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from evolve.tuning import Family
+from evolve.unquiet import Unquiet, unmeasured
+
+
+class Backlog:
+    """What is to be judged and what is to be placed. Nothing here is in the hands of the judge."""
+
+    def __init__(self) -> None:
+        """Nothing is there yet."""
+        self.waiting: deque[Family] = deque()
+        """To be judged, the next one first."""
+        self._judged: deque[Family] = deque()
+        self._held: list[Family] = []
+        """Judged families whose placement a cap refused."""
+        self._unquiet = Unquiet()
+
+    @property
+    def unplaced(self) -> int:
+        """How many are judged and not placed."""
+        return len(self._judged) + len(self._held) + len(self._unquiet)
+
+    @property
+    def behind(self) -> int:
+        """How many keep the judge from wanting more: what noise set aside does not."""
+        return len(self.waiting) + len(self._judged) + len(self._held)
+
+    def line_up(self, family: Family, *, first: bool = False) -> None:
+        """A family is judged: it is to be placed, or measured again before that."""
+        if unmeasured(family.left[0]):
+            self._unquiet.put(family)
+        elif first:
+            self._judged.appendleft(family)
+        else:
+            self._judged.append(family)
+
+    def next_to_place(self, *, idle: bool) -> Family | None:
+        """The family whose turn it is; ``idle``: the judge has nothing to evaluate."""
+        return self._judged.popleft() if self._judged else self._unquiet.take(idle=idle)
+
+    def last_to_place(self) -> Family | None:
+        """A family that waits for a quieter machine, when there is nothing else left to do."""
+        return self._unquiet.take(idle=True, now=True)
+
+    def patient(self, family: Family) -> bool:
+        """Whether a family is measured yet another time if noise spoils the next one too."""
+        return self._unquiet.patient(family)
+
+    def spoilt(self, family: Family) -> None:
+        """Noise spoilt a family's placement."""
+        self._unquiet.failed(family)
+
+    def hold(self, family: Family) -> None:
+        """A cap refused a family's placement."""
+        self._held.append(family)
+
+    def release(self) -> None:
+        """What a cap refused may be tried again, before anything else."""
+        self._judged.extendleft(reversed(self._held))
+        self._held.clear()
