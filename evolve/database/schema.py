@@ -182,14 +182,14 @@ artifacts = Table(
 profiles = Table(
     "profiles",
     metadata,
-    _run_id(primary_key=True),
+    run_column(primary_key=True),
     Column("program", Integer, primary_key=True, autoincrement=False),
-    Column("device_class", String(200), nullable=False),
+    Column("device_class", Text, nullable=False),
     Column("tool", Text, nullable=False),
     Column("bottleneck", String(20)),
     Column("document", Text, nullable=False),
     Column("created_at", Float, nullable=False),
-    _program("program"),
+    program_key("program"),
 )
 
 duels = Table(

@@ -147,7 +147,7 @@ def _verdicts() -> None:
         "profiles",
         sa.Column("run_id", sa.Integer(), nullable=False),
         sa.Column("program", sa.Integer(), autoincrement=False, nullable=False),
-        sa.Column("device_class", sa.String(length=200), nullable=False),
+        sa.Column("device_class", sa.Text(), nullable=False),
         sa.Column("tool", sa.Text(), nullable=False),
         sa.Column("bottleneck", sa.String(length=20), nullable=True),
         sa.Column("document", sa.Text(), nullable=False),
