@@ -73,6 +73,21 @@ class ContentPool:
                 transform(arg, base, target, rng)
 
 
+def transformed(reference: Reference, inputs: Mapping[str, Array], rng: np.random.Generator) -> dict[str, Array]:
+    """What a slot of a timed round may hold where a pool's member holds ``inputs``.
+
+    Values move within their power of two there, so that rows may be of another kind than any that was generated: scores
+    around 100 come to lie anywhere between 64 and 128.
+    """
+    made = {}
+    for arg in (a for a in reference.task.args if a.role != "out"):
+        made[arg.name] = inputs[arg.name]
+        if arg.transform != "fresh":
+            made[arg.name] = np.empty_like(inputs[arg.name])
+            transform(arg, Base.of(arg, inputs[arg.name]), made[arg.name], rng)
+    return made
+
+
 def transform(arg: Arg, base: Base, target: Array, rng: np.random.Generator) -> None:
     """Write a keyed transform of ``base`` into ``target`` (same shape and dtype)."""
     if base.values.size == 0:

@@ -19,9 +19,10 @@ from pathlib import Path
 import numpy as np
 
 from evaluators.compare import Comparison, Limit, compare
-from evaluators.dtypes import DTYPES
+from evaluators.content import transformed
+from evaluators.dtypes import DTYPES, Array
 from evaluators.errors import TaskError
-from evaluators.reference import Reference
+from evaluators.reference import Arrays, Reference
 from evaluators.task import Task, Workload
 
 LOCK_NAME = "tolerance.lock"
@@ -196,9 +197,15 @@ class _Worst:
 def _honest_errors(
     reference: Reference, workload: Workload, family: str, rng: np.random.Generator
 ) -> Iterator[tuple[str, str, Comparison]]:
-    """Variant, output and comparison, for one draw."""
+    """Variant, output and comparison, for one draw: of the ordinary family also for what timed rounds make of it."""
     inputs = reference.generate(workload, family, rng)
     rows = reference.sample_rows(workload, ROWS, rng)
+    yield from _errors_of(reference, inputs, rows, family)
+    if family == reference.families[0]:
+        yield from _errors_of(reference, transformed(reference, inputs, rng), rows, family)
+
+
+def _errors_of(reference: Reference, inputs: Arrays, rows: Array, family: str) -> Iterator[tuple[str, str, Comparison]]:
     oracle = reference.oracle(inputs, rows)
     scale = reference.scale(inputs, rows, oracle)
     for variant, outputs in reference.honest_variants(inputs, rows).items():

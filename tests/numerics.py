@@ -14,6 +14,7 @@ import numpy as np
 
 from evaluators.check import _judge_mutant
 from evaluators.compare import compare, compare_outputs
+from evaluators.content import transformed
 from evaluators.dtypes import DTYPES, Array
 from evaluators.mutants import Case, mutants
 from evaluators.reference import Arrays, Reference, load_reference
@@ -120,25 +121,37 @@ class Numerics:
         return list(narrow.values())
 
     def honest(self, workload: Workload, families: Iterable[str], seed: int) -> Findings:
-        """Every honest variant on one draw of each family, as it is and with its sums in another order."""
+        """Every honest variant on one draw of each family, as it is and with its sums in another order.
+
+        Of the ordinary family also on what a timed round makes of it.
+        """
         found = Findings()
         for family in families:
             rng = np.random.default_rng([OTHER_SEEDS + seed, self.families.index(family)])
             inputs = self.reference.generate(workload, family, rng)
-            rows = self.reference.sample_rows(workload, ROWS, rng)
-            oracle = self.reference.oracle(inputs, rows)
-            scale, limits = self.reference.scale(inputs, rows, oracle), self.lock.of(workload.name, family)
-            for variant, outputs in self._variants(inputs, rows, rng):
-                result = compare_outputs(outputs, oracle, scale, limits, self.reference.outputs, rows=rows)
-                found.honest += 1
-                found.nearest = max(found.nearest, result.share_of_limit)
-                where = f"{workload.name}, {family}, seed {seed}, {variant}"
-                if not result.passed:
-                    found.failures.append(f"{where}: {result.message}")
-                if found.honest % 5 == 1:
-                    found.exact += 1
-                    found.failures += [f"{where}: {words}" for words in self._inexact(outputs, oracle, scale, limits)]
+            where = f"{workload.name}, {family}, seed {seed}"
+            self._honest(workload, family, inputs, rng, where, found)
+            if family == self.families[0]:
+                changed = transformed(self.reference, inputs, rng)
+                self._honest(workload, family, changed, rng, f"{where}, transformed", found)
         return found
+
+    def _honest(
+        self, workload: Workload, family: str, inputs: Arrays, rng: np.random.Generator, where: str, found: Findings
+    ) -> None:
+        rows = self.reference.sample_rows(workload, ROWS, rng)
+        oracle = self.reference.oracle(inputs, rows)
+        scale, limits = self.reference.scale(inputs, rows, oracle), self.lock.of(workload.name, family)
+        for variant, outputs in self._variants(inputs, rows, rng):
+            result = compare_outputs(outputs, oracle, scale, limits, self.reference.outputs, rows=rows)
+            found.honest += 1
+            found.nearest = max(found.nearest, result.share_of_limit)
+            if not result.passed:
+                found.failures.append(f"{where}, {variant}: {result.message}")
+            if found.honest % 5 == 1:
+                found.exact += 1
+                inexact = self._inexact(outputs, oracle, scale, limits)
+                found.failures += [f"{where}, {variant}: {words}" for words in inexact]
 
     def surviving(self, workload: Workload, seed: int) -> Findings:
         """Every mutant of the reference on one draw of the ordinary family."""
