@@ -11,6 +11,7 @@ argument's type where NumPy has none for it; rows along the first axis):
 - optional ``traffic_bytes(axes)``: what it must move at least, default every argument once;
 - optional ``scale(inputs, rows=None)``: the magnitude against which a row's error counts, default max |oracle|;
 - optional ``mutants(inputs, rows=None)``: name -> outputs that are wrong and must be caught;
+- optional ``LIMITS_IN_ROUNDS``: limits of the ordinary family are measured on what timed rounds make of it, too;
 - optional ``ROW_AXIS``: an axis along which output rows are independent: limits are measured on fewer of them;
 - optional ``COLUMN_AXIS``: one along which all outputs are independent too, so that limits need few columns.
 """
@@ -50,6 +51,11 @@ class Reference:
     """An axis along which output rows do not depend on each other, so that limits may be measured on fewer rows."""
     column_axis: str | None = None
     """The same of outputs' columns."""
+
+    @property
+    def limits_in_rounds(self) -> bool:
+        """Whether limits of the ordinary family are measured on what timed rounds make of it, too."""
+        return bool(getattr(self.module, "LIMITS_IN_ROUNDS", False))
 
     @property
     def path(self) -> Path:

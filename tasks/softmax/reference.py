@@ -21,6 +21,8 @@ FAMILIES = (
     "denormal",
 )
 ROW_AXIS = "M"
+# Timed rounds tear rows far from 0 apart: a few scores stand above thousands then, which a sum in order loses singly.
+LIMITS_IN_ROUNDS = True
 _LOG2E = np.float32(1.4426950408889634)
 
 
@@ -89,7 +91,8 @@ def mutants(inputs, rows=None):
         without_peak = plain / plain.sum(axis=1, keepdims=True)
     terms = np.exp(x - x.max(axis=1, keepdims=True))
     short = terms.copy()
-    short[:, n - max(n // 512, 1) :] = 0
+    few = n // (32 if inputs["x"].dtype == np.uint16 else 512)  # a bf16 result hardly shows less than a thirtieth
+    short[:, n - max(few, 1) :] = 0
     first = terms[:, : max(n // 2, 1)].sum(axis=1, keepdims=True)
     if inputs["x"].dtype == np.float32:
         cut = decode(encode(np.where(np.isfinite(x), x, -1e30), "fp16"), "fp16").astype(np.float64)

@@ -73,7 +73,7 @@ def test_limits_are_measured_on_few_columns_where_those_are_independent(folder):
     )
     folder.edit("task.toml", ("M = 3, K = 1", "M = 3, K = 1, N = 2"))
     wide = (
-        ("(_pick(inputs, rows) * inputs[\"x\"]).sum(axis=1)}", "np.zeros((64, WIDTHS[0]))}"),
+        ('"out": (_pick(inputs, rows) * inputs["x"]).sum(axis=1)}', '"out": np.zeros((64, WIDTHS[0]))}'),
         ('FAMILIES = ("normal", "zeros")', 'FAMILIES = ("normal", "zeros")\nCOLUMN_AXIS = "N"\nWIDTHS = [0]'),
         ("def generate(axes, family, rng):", 'def generate(axes, family, rng):\n    WIDTHS[:] = [axes["N"]]'),
         ('np.cumsum(terms, axis=1, dtype=np.float32)[:, -1]', "np.zeros((64, WIDTHS[0]), np.float32)"),
