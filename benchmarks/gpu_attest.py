@@ -23,10 +23,8 @@ from evaluators.judge import open_judge
 from evaluators.kernel import KernelJudge
 from evaluators.task import Language
 from evaluators.task_loading import find_task, load_task
-from tests.evaluators.cuda.attested import BEYOND, CONVICTED, ODD
-from tests.evaluators.cuda.programs import EXPLOITS, HONEST
+from tests.evaluators.cuda.attested import BEYOND, CONVICTED, FAULTS, HONEST, ODD, of_the_corpus
 
-FAULTS = ("an illegal address", "an assertion on the device", "an endless kernel")
 Row = dict[str, Any]
 
 
@@ -78,7 +76,7 @@ def requests(judge: KernelJudge, folder: Path) -> list[tuple[str, Callable[[], R
         *((n, evaluated(s, lang)) for n, s, lang in reversed(seeds)),
     ]
     asked += [(f"profile: {n}", profiled(s, lang)) for n, s, lang in seeds]
-    asked += [(f"fault: {n}", evaluated(EXPLOITS[n][1], EXPLOITS[n][0])) for n in FAULTS]  # type: ignore[arg-type]
+    asked += [(f"fault: {n}", evaluated(source, language)) for n, (language, source) in of_the_corpus(*FAULTS).items()]
     asked += [(f"confirm: {n}", confirmed(s, lang)) for n, s, lang in seeds]
     asked += [("convict: a read beyond the input (confirm)", confirmed(BEYOND, "cuda"))]
     asked += [(f"odd: {n}", evaluated(s, lang)) for n, (lang, s) in {**ODD, **HONEST}.items()]  # type: ignore[arg-type]

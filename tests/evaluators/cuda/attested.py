@@ -3,7 +3,9 @@
 # ruff: noqa: E501  (programs in one line each)
 
 from evaluators.evaluation import Status
+from evaluators.task import Language
 from tests.evaluators.cuda.programs import HEAD, LAUNCH, cuda, triton
+from tests.exploits.gpu.corpus import exploits, honest_programs
 
 FUSED = (
     HEAD[HEAD.index("__global__") :]
@@ -108,3 +110,14 @@ BEYOND = cuda(
     "__global__ void stray(float* w, const float* x, int64_t n, float* out) { float v = x[n + threadIdx.x]; if (v == 12345.6789f) w[0] = v; }\n",
 )
 """Reads 128 bytes beyond its input, which nobody notices but a sanitizer."""
+
+
+def of_the_corpus(*names: str) -> dict[str, tuple[Language, str]]:
+    """Programs of the GPU's corpus by file name: language and source."""
+    known = {program.name: program for program in (*honest_programs(), *exploits())}
+    return {name: (known[name].language, known[name].source({})) for name in names}
+
+
+HONEST = of_the_corpus("plain.cu", "workspace.cu", "plain.py", "workspace.py", "own_stream.py")
+FAULTS = {"illegal_address.cu": "Xid 31", "device_assertion.cu": "assert", "endless_kernel.cu": "longer than"}
+"""Programs that fail on the device, and what is said of it."""

@@ -7,16 +7,10 @@ import pytest
 from evaluators.evaluation import Status
 from evaluators.judge import open_judge
 from evaluators.task_loading import load_task
-from tests.evaluators.cuda.attested import BEYOND, CONVICTED, ODD
-from tests.evaluators.cuda.programs import EXPLOITS, HONEST
+from tests.evaluators.cuda.attested import BEYOND, CONVICTED, FAULTS, HONEST, ODD, of_the_corpus
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(300)]
 TASKS = Path(__file__).parents[3] / "tasks"
-WORDS = {
-    "an illegal address": "Xid 31",
-    "an assertion on the device": "assert",
-    "an endless kernel": "longer than",
-}
 
 
 @pytest.fixture(scope="module")
@@ -61,13 +55,13 @@ def test_a_read_beyond_the_input_is_found_on_small_shapes(judge):
     assert "stray" in evaluation.message
 
 
-@pytest.mark.parametrize("name", WORDS)
+@pytest.mark.parametrize("name", FAULTS)
 def test_a_programs_error_is_its_own_and_the_device_is_well_afterwards(judge, name):
-    language, source, verdicts = EXPLOITS[name]
+    language, source = of_the_corpus(name)[name]
     evaluation = judge.evaluate(source, language)
-    assert evaluation.status in verdicts, (evaluation.message, evaluation.detail)
-    assert WORDS[name] in evaluation.message + evaluation.detail
-    language, source = HONEST["cuda, one kernel"]
+    assert evaluation.status in {Status.RUNTIME_ERROR, Status.TIMEOUT}, (evaluation.message, evaluation.detail)
+    assert FAULTS[name] in evaluation.message + evaluation.detail
+    language, source = HONEST["plain.cu"]
     assert judge.evaluate(source, language).status is Status.PASSED
 
 
