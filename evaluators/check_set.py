@@ -7,10 +7,12 @@ draws new ones, and timed rounds have fresh content anyway.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
+from typing import TypeVar
 
 import numpy as np
 
@@ -27,6 +29,11 @@ MAKERS = 2
 FRESH_FAMILIES = 2
 """How many families besides the ordinary one a confirmation draws for each workload. The program has passed all of them
 before, on the kept set; a confirmation is about inputs that nothing has been checked on."""
+
+
+Made = TypeVar("Made")
+Draft = tuple[dict[str, Array], Array | None]
+"""An input, and which rows of what is right for it will be wanted."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +72,8 @@ class CheckSet:
         self._rng = rng
         self._cases: dict[tuple[str, str], CheckCase] = {}
         self._chosen: dict[str, list[str]] = {}
+        self._drafts: dict[tuple[str, str], Draft] = {}
+        self._spawning = Lock()
 
     def case(self, workload: Workload, family: str) -> CheckCase:
         """The inputs of one family. Arrays are not to be written."""
@@ -73,11 +82,7 @@ class CheckSet:
     def cases(self, workload: Workload, families: Sequence[str]) -> list[CheckCase]:
         """The inputs of some families, made side by side where they are not there yet."""
         made = self._made([(workload, family) for family in families])
-        found = [made.get((workload.name, f)) or self._cases[workload.name, f] for f in families]
-        if not self._keeps:
-            for family in families:
-                self._cases.pop((workload.name, family), None)
-        return found
+        return [made.get((workload.name, f)) or self._cases[workload.name, f] for f in families]
 
     def make(self, workloads: Iterable[Workload]) -> None:
         """Make every family of these workloads now."""
@@ -86,12 +91,7 @@ class CheckSet:
     def _made(self, wanted: Sequence[tuple[Workload, str]]) -> dict[tuple[str, str], CheckCase]:
         """Those of the wanted cases that were not there."""
         missing = [(workload, family) for workload, family in wanted if (workload.name, family) not in self._cases]
-        with ThreadPoolExecutor(self._makers) as pool:
-            cases = (
-                list(pool.map(self._make, *zip(*missing, strict=True), self._rng.spawn(len(missing))))
-                if missing
-                else []
-            )
+        cases = self._side_by_side(self._make, missing)
         made = {(workload.name, family): case for (workload, family), case in zip(missing, cases, strict=True)}
         if self._keeps:
             self._cases.update(made)
@@ -101,7 +101,7 @@ class CheckSet:
         """Another set that is kept, with inputs of its own."""
         folder = self._folder / "another"
         folder.mkdir(exist_ok=True)
-        rng = self._rng.spawn(1)[0]
+        rng = self._spawned()
         return CheckSet(self._reference, folder, rng, whole_ordinary=self._whole_ordinary, makers=self._makers)
 
     def fresh(self) -> CheckSet:
@@ -109,17 +109,23 @@ class CheckSet:
         return CheckSet(
             self._reference,
             self._folder,
-            self._rng.spawn(1)[0],
+            self._spawned(),
             keep=False,
             whole_ordinary=self._whole_ordinary,
             makers=self._makers,
         )
 
     def drawn(self, workloads: Sequence[Workload]) -> CheckSet:
-        """As :meth:`fresh`, made for these workloads now: each of them is asked for once, and then forgotten."""
+        """As :meth:`fresh`, with inputs for these workloads made now, each to be asked for once.
+
+        What is right for them is found when they are asked for: an oracle may compute on the device, which may be
+        another candidate's now.
+        """
         made = self.fresh()
         made._chosen = {w.name: made.families(w) for w in workloads}
-        made._cases = made._made([(w, family) for w in workloads for family in made._chosen[w.name]])
+        wanted = [(w, family) for w in workloads for family in made._chosen[w.name]]
+        drafts = made._side_by_side(made._draft, wanted)
+        made._drafts = {(w.name, family): draft for (w, family), draft in zip(wanted, drafts, strict=True)}
         return made
 
     def families(self, workload: Workload) -> list[str]:
@@ -131,12 +137,28 @@ class CheckSet:
             return [ordinary, *others]
         return [ordinary, *(str(f) for f in self._rng.choice(others, FRESH_FAMILIES, replace=False))]
 
+    def _side_by_side(
+        self, make: Callable[[Workload, str, np.random.Generator], Made], wanted: Sequence[tuple[Workload, str]]
+    ) -> list[Made]:
+        if not wanted:
+            return []
+        workloads, families = zip(*wanted, strict=True)
+        with ThreadPoolExecutor(self._makers) as pool:
+            return list(pool.map(make, workloads, families, self._rng.spawn(len(wanted))))
+
+    def _spawned(self) -> np.random.Generator:
+        with self._spawning:  # sets for confirmations are drawn by several lanes
+            return self._rng.spawn(1)[0]
+
+    def _draft(self, workload: Workload, family: str, rng: np.random.Generator) -> Draft:
+        inputs = self._reference.generate(workload, family, rng)
+        return inputs, self._rows(inputs, workload, rng, ordinary=family == self._reference.families[0])
+
     def _make(self, workload: Workload, family: str, rng: np.random.Generator) -> CheckCase:
-        reference = self._reference
-        inputs = reference.generate(workload, family, rng)
-        rows = self._rows(inputs, workload, rng, ordinary=family == reference.families[0])
-        oracle = reference.oracle(inputs, rows)
-        scale = reference.scale(inputs, rows, oracle)
+        key = (workload.name, family)
+        inputs, rows = self._drafts.pop(key) if key in self._drafts else self._draft(workload, family, rng)
+        oracle = self._reference.oracle(inputs, rows)
+        scale = self._reference.scale(inputs, rows, oracle)
         if self._keeps:
             inputs = {name: self._keep(f"{workload.name}-{family}-{name}", a) for name, a in inputs.items()}
         return CheckCase(family, inputs, rows, oracle, scale)

@@ -61,3 +61,18 @@ def test_what_is_drawn_for_a_confirmation_is_forgotten_after_one_look(stocked):
     assert families == fresh.families(workload)
     first = fresh.cases(workload, families)
     assert not np.array_equal(first[0].inputs["x"], fresh.cases(workload, families)[0].inputs["x"])
+
+
+def test_what_is_drawn_ahead_asks_no_oracle(stocked, monkeypatch):
+    reference, checks, _ = stocked
+    asked = []
+    monkeypatch.setattr(
+        type(reference),
+        "oracle",
+        lambda self, inputs, rows=None: asked.append(rows) or self.encoded({"out": inputs["x"]}),
+    )
+    workload = reference.task.search_workloads()[0]
+    fresh = checks.drawn([workload])
+    assert asked == []  # it may compute on a device that is another candidate's now
+    fresh.cases(workload, fresh.families(workload))
+    assert len(asked) == len(fresh.families(workload))
