@@ -19,6 +19,7 @@ from evaluators.duel import StartPair, failed_duel, measured_blocks, run_duel
 from evaluators.errors import JudgeError
 from evaluators.evaluation import Duel, DuelOutcome, Environment, Evaluation, Interval, Stage, Status
 from evaluators.failure import CHALLENGER, OCCUPANT, CandidateFailure, our_failure
+from evaluators.heldout import HeldoutRounds
 from evaluators.plan import layout_of
 from evaluators.platform import Platform
 from evaluators.profile import Profile
@@ -60,8 +61,8 @@ class KernelJudge:
         self.arena = self._make_arena(self._task.search_workloads(), also=self._edge())
         self._best_score = 0.0
         self._attested: set[str] = set()
-        self._kept_heldout: Arena | None = None
-        self._heldout_calibrations: dict[str, WorkloadCalibration] = {}
+        heldout = tuple(w for w in self._task.workloads if w.split == "heldout")
+        self._heldout = HeldoutRounds(bench, heldout, self._make_arena, keeps=platform.makes_ahead)
         self.calibrations: dict[str, WorkloadCalibration] = {}
 
     def calibrate(self) -> None:
@@ -108,7 +109,7 @@ class KernelJudge:
         def draw() -> None:
             checks = self.bench.checks
             ahead = self._platform.makes_ahead
-            drawn.append(checks.drawn((*workloads, *self._heldout())) if ahead else checks.fresh())
+            drawn.append(checks.drawn((*workloads, *self._heldout.workloads)) if ahead else checks.fresh())
 
         def stages(trail: Trail, program: BuiltProgram) -> Evaluation:
             fresh = drawn.pop()
@@ -120,10 +121,8 @@ class KernelJudge:
                 self._attest(case)
                 self._platform.sanitize(self.bench, case)
             calibrations = dict(self.calibrations)
-            if self._heldout():
-                with self._heldout_arena() as arena:
-                    for workload in self._heldout():
-                        calibrations[workload.name] = self._heldout_rounds(arena, case, workload, fresh)
+            contenders = sorted({name for c in self.calibrations.values() for name in c.contenders})
+            calibrations |= self._heldout.measure(case, fresh, contenders, self._case)
             return passed_evaluation(self._subject(source), case, calibrations, speedup, confirmed=True)
 
         return self._judged(source, language, stages, PATIENCE_S, draw)
@@ -180,8 +179,7 @@ class KernelJudge:
 
     def close(self) -> None:
         """End the baselines' runners and give the device's lock back."""
-        if self._kept_heldout is not None:
-            self._kept_heldout.close()
+        self._heldout.close()
         self.arena.close()
         self._device.close()
 
@@ -334,38 +332,6 @@ class KernelJudge:
                     timed_rounds(self.bench, self.arena, case, single, baseline, FIRST_LOOK)
         return self._interval(case)
 
-    @contextmanager
-    def _heldout_arena(self) -> Iterator[Arena]:
-        """Where held-out workloads are timed; kept where what lies there takes long to make."""
-        if not self._platform.makes_ahead:
-            with self._make_arena(self._heldout()) as arena:
-                yield arena
-            return
-        if self._kept_heldout is None:
-            self._kept_heldout = self._make_arena(self._heldout())
-        yield self._kept_heldout
-
-    def _heldout_rounds(self, arena: Arena, case: Case, workload: Workload, checks: CheckSet) -> WorkloadCalibration:
-        """Check and time one held-out workload in a new process, against the contenders among the baselines."""
-        contenders = sorted({name for c in self.calibrations.values() for name in c.contenders})
-        bench = replace(self.bench, baselines={name: self.bench.baselines[name] for name in contenders})
-        known = self._heldout_calibrations.get(workload.name)
-        if known is None:
-            calibration = calibrate(bench, arena, workload, self._task.languages, rough=True)
-            self._heldout_calibrations[workload.name] = calibration
-        elif arena is self._kept_heldout:
-            calibration = known
-        else:
-            calibration = replace(known, content=arena.content(bench.reference, workload))
-        with self._case(arena, case.program, case.trail) as again:
-            correctness(bench, arena, again, [workload], checks)
-            case.trail.enter(Stage.CONFIRMATION)
-            if calibration.strongest is not None:
-                timed_rounds(bench, arena, again, calibration, calibration.strongest, FIRST_LOOK)
-            case.times.update(again.times)
-            case.prepare_ms.update(again.prepare_ms)
-        return calibration
-
     def _doubt(self, evaluation: Evaluation) -> str | None:
         """Why a time is too good to be believed at once, or ``None``."""
         for result in evaluation.workloads:
@@ -413,9 +379,6 @@ class KernelJudge:
 
     def _edge(self) -> tuple[Workload, ...]:
         return tuple(w for w in self._task.workloads if w.split == "edge")
-
-    def _heldout(self) -> tuple[Workload, ...]:
-        return tuple(w for w in self._task.workloads if w.split == "heldout")
 
     def _subject(self, source: str) -> Subject:
         return Subject(self._task, self._environment, source)
