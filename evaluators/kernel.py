@@ -91,6 +91,8 @@ class KernelJudge:
             doubt = self._doubt(evaluation)
             if doubt:
                 self._explain(trail, program, doubt)
+            if evaluation.score is not None:  # of a program that nothing was found against
+                self._best_score = max(self._best_score, evaluation.score)
             return evaluation
 
         return self._judged(source, language, stages)
@@ -277,8 +279,6 @@ class KernelJudge:
             interval = self._interval(case)
             if interval is None or self._good_enough(interval):
                 break
-        if interval is not None:
-            self._best_score = max(self._best_score, interval.estimate)
         return interval
 
     def _good_enough(self, interval: Interval) -> bool:

@@ -155,6 +155,7 @@ class Flow:
         """Obey orders, and make programs of what agents answered."""
         if self._inbox.read():
             self._barren = 0
+            self._spent = None  # a cap may have been raised
             self._make_room()
         programs, refused = self._inbox.take()
         for program in programs:
@@ -292,14 +293,13 @@ class Flow:
         try:
             finished: list[Program] = task.result()
         except BudgetRefusedError as error:
-            number = family.left[0].number
-            self._run.storage.note(Step(StepKind.REFUSE, number))
-            family.update(self._run.program(number))  # It may have been confirmed before it was refused.
+            self._broken_off(family)
             self._refused = error.reason
             self._backlog.hold(family)
             return
         except UnquietError as error:
             self._observer.on_note("noise", f"{error}; it is measured again later")
+            self._broken_off(family)
             self._backlog.spoilt(family)
             self._make_room()
             return
@@ -312,6 +312,12 @@ class Flow:
             self._finish(family)
         else:
             self._backlog.line_up(family, first=True)
+
+    def _broken_off(self, family: Family) -> None:
+        """A placement came to no end: what is stored of it, a confirmation perhaps, is made use of the next time."""
+        number = family.left[0].number
+        self._run.storage.note(Step(StepKind.REFUSE, number))
+        family.update(self._run.program(number))
 
     def _finish(self, family: Family) -> None:
         """One of a family was placed: the others are finished without a contest."""

@@ -56,13 +56,14 @@ class Placer:
         if unmeasured(program):
             program = await self._judging.confirm(program, patient=patient)
         claim = await self._claim(program, patient)
-        if claim.failed is not None:
+        if claim.failed is not None and program.confirmation is None:
             program = self._judging.fail_in_duel(program, claim.failed)
-            claim = Claim()
-        if claim.best and program.confirmation is None:
+        elif claim.best and program.confirmation is None:
             program = await self._confirm(program, patient)
             # The confirmed score may be another: what was won before is looked at again (duels are not held twice).
             claim = await self._claim(program, patient)
+        if claim.failed is not None:  # once confirmed its verdict stands, but it gets nothing
+            claim = Claim()
         if claim.cells and program.profile is None and self._run.task.metric == "time" and self._profiles():
             program = await self._judging.profile(program)
         finished = self._run.finish(program, claim.cells, best=claim.best)

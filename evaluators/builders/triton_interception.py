@@ -31,6 +31,10 @@ DEVICES: dict[str, dict[str, int]] = {
 _WARP = {"max_num_regs": 65_536, "warpSize": 32, "warp_size": 32, "max_threads_per_multi_processor": 2048}
 
 
+MOST_COMPILERS = 4
+"""At once in one builder, whose memory they share."""
+
+
 class Refused(Exception):
     """The program cannot be compiled; the text says why."""
 
@@ -109,7 +113,7 @@ def _compile_ahead(entry: Callable[..., object], calls: Sequence[Mapping[str, An
 
     Whatever goes wrong in one of them goes wrong again where it is reported.
     """
-    most = len(os.sched_getaffinity(0))
+    most = min(len(os.sched_getaffinity(0)), MOST_COMPILERS)
     if most == 1:
         return
     running: set[int] = set()

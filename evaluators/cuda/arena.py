@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -85,10 +86,20 @@ class CudaArena(Arena):
         """The live runner kept under a name, started if there is none; the task's own torch programs may compile."""
         if name not in self._sessions:
             workshop = self._workshop(program) if program.language == "torch" else None
-            self._sessions[name] = self._open(program, workshop)
+            self._sessions[name] = self._open(program, workshop, kept=True)
         return self._sessions[name]
 
-    def _open(self, program: BuiltProgram, workshop: Path | None, recorder: Recorder | None = None) -> CudaSession:
+    def _open(
+        self,
+        program: BuiltProgram,
+        workshop: Path | None,
+        recorder: Recorder | None = None,
+        *,
+        kept: bool = False,
+    ) -> CudaSession:
+        # A runner may write where the inputs lie: nothing is left there for the next one to read.
+        self._gpu.clear(self._device_inputs.address, self._device_inputs.size)
+        self._seal.open()
         with ExitStack() as stack:
             ours, theirs = channel.pair()
             stack.callback(ours.close)
@@ -98,7 +109,8 @@ class CudaArena(Arena):
             fds = {"channel": theirs.fileno(), "inputs": self._device_inputs.fd, "outputs": outputs.fd}
             if recorder is not None:
                 fds["recording"] = recorder.recording.fd
-            child = self._zygote.spawn(self._request(program, fds, outputs, workshop, recorder))
+            request = self._request(program, fds, outputs, workshop, recorder)
+            child = self._zygote.spawn(replace(request, payload={**request.payload, "keeps": kept}))
             stack.pop_all()
             theirs.close()
         session = CudaSession(child, ours, (self._device_inputs, outputs), self._gpu, self._seal)

@@ -161,7 +161,7 @@ def _check_watched(seen: Seen) -> None:
     for watched in seen.watched:
         # Whatever else used the device adds to what was counted, and nothing takes away from it.
         began = [one.dispatches for one in watched]
-        if max(began) < seen.calls or all(count % seen.calls for count in began):
+        if min(began) < seen.calls or all(count % seen.calls for count in began):
             words = f"the device began {min(began)} grids in a round of {seen.calls} calls: not as many for each"
             raise _cheating(seen, words)
         if min(_unevenness(one.series) for one in watched) > 1 / seen.calls + MOST_UNEVEN:

@@ -21,6 +21,8 @@ from evaluators.errors import JudgeError
 
 KERNELS = Path(__file__).with_name("kernels.cu")
 BLOCK = 256
+MOST_TIMES = 65_535
+"""The second dimension of a grid goes no further."""
 _WAVES = 8
 _LEAST_ROOM = 1 << 16
 _PROBE_BYTES = 1 << 28
@@ -153,6 +155,10 @@ class Gpu:
         """A checksum of device memory; 0 for an empty stretch."""
         return self.count("checksum", -(-size // 8), address, size, key) if size else 0
 
+    def clear(self, address: int, size: int) -> None:
+        """Zero device memory."""
+        self.driver.call("cuMemsetD8_v2", c_ulonglong(address), ctypes.c_ubyte(0), ctypes.c_size_t(size))
+
     def idle_checksum_ms(self, size: int) -> float:
         """What a checksum of so many bytes takes while nothing else runs: a part that is always there, and the rest."""
         least_ms, whole_ms = self._checksum_ms
@@ -276,8 +282,10 @@ class DeviceArray:
         if out.nbytes == 0:
             return out
         target = self._gpu.room("gathered", out.nbytes)
-        table = self._gpu.table(rows.astype(np.uint64))
-        self._gpu.launch("gather_rows", row_bytes, self.address, row_bytes, table, target, times=len(rows))
+        for start in range(0, len(rows), MOST_TIMES):
+            part = rows[start : start + MOST_TIMES].astype(np.uint64)
+            where = self.address, row_bytes, self._gpu.table(part), target + start * row_bytes
+            self._gpu.launch("gather_rows", row_bytes, *where, times=len(part))
         self._gpu.download(out, target)
         return out
 

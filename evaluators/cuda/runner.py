@@ -38,7 +38,7 @@ class CudaRunner:
         self._calls: list[Call] = []
         self._rounds: list[Call] = []
         self._recorded: dict[bytes, tuple[list[Call], list[Call], int]] = {}
-        """Layouts whose rounds were recorded already: going back to one costs nothing."""
+        """Layouts whose rounds were recorded already; of a candidate only the last."""
         self._recorder: Any = None
 
     def serve(self) -> None:
@@ -103,6 +103,8 @@ class CudaRunner:
             if not layout.sequences:
                 self._calls, self._rounds = calls, rounds
                 return answer
+            if not self._payload.get("keeps"):  # what a program frees later its older recordings may still point to
+                self._recorded.clear()
             self._recorded[body] = calls, rounds, answer
         self._calls, self._rounds, answer = self._recorded[body]
         return answer

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from evaluators.evaluation import Duel, DuelOutcome, Evaluation, Untimed
+from evaluators.evaluation import Duel, DuelOutcome, Evaluation, Status, Untimed
 from evaluators.task import Language
 from evolve.settings import Caps
 from evolve.testing import FakeJudge, fake_source
@@ -116,6 +116,41 @@ async def test_other_reasons_for_having_no_time_stand(tmp_path: Path) -> None:
     await world.run()
     assert world.programs()[1].placement is AddStatus.NOT_ADDED
     assert FAST not in world.judge.confirmed
+
+
+async def test_a_second_measurement_is_made_use_of_when_noise_spoils_what_follows_it(tmp_path: Path) -> None:
+    world = world_of(tmp_path, FAST, SLOW, evaluate_fast=1, duel_fast=1)
+    assert (await world.run()).status is RunStatus.FINISHED
+    assert (world.programs()[1].score, world.programs()[1].confirmed) == (3.0, True)
+    assert world.judge.confirmed.count(FAST) == 1, "it was paid for and is stored"
+    await check(world, tmp_path / "again")
+
+
+async def test_a_confirmed_program_that_fails_in_a_duel_gets_no_cell_and_ends_no_run(tmp_path: Path) -> None:
+    class Failing(NoisyJudge):
+        async def duel(self, challenger: tuple[str, Language], occupant: tuple[str, Language]) -> Duel:
+            found = await super().duel(challenger, occupant)
+            if challenger[0] != FAST:
+                return found
+            return Duel(outcome=DuelOutcome.FAILED, ratio=None, failure=Status.WRONG_VALUES, cost=self.cost)
+
+    world = world_of(tmp_path, FAST, SLOW, evaluate_fast=1)
+    world.judge = Failing(spoilt=Counter({("evaluate", "fast"): 1}))
+    assert (await world.run()).status is RunStatus.FINISHED
+    fast, slow = world.programs()[1:]
+    assert (fast.state, fast.placement, fast.confirmed) == (ProgramState.FINISHED, AddStatus.NOT_ADDED, True)
+    assert slow.score == 1.5
+    await check(world, tmp_path / "again")
+
+
+@pytest.mark.parametrize("method", ["duel", "confirm"])
+async def test_a_replay_of_a_placement_that_noise_broke_off_while_others_went_on(tmp_path: Path, method: str) -> None:
+    sources = [fake_source(2.0 + i / 4, text=f"number{i}") for i in range(6)]
+    world = world_of(tmp_path, *sources, evaluate_number1=1, **{f"{method}_number1": 1, f"{method}_number3": 1})
+    world.settings = settings(Caps(candidates=7), islands=2)
+    await world.run()
+    assert all(program.state is ProgramState.FINISHED for program in world.programs())
+    await check(world, tmp_path / "again")
 
 
 async def test_a_run_whose_seed_met_noise_begins_all_the_same(tmp_path: Path) -> None:

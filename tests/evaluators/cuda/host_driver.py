@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from evaluators.cuda.device import KERNELS
+from evaluators.cuda.device import KERNELS, MOST_TIMES
 
 SHIM = """
 #include <cstddef>
@@ -71,6 +71,7 @@ class HostDriver:
         parameters = re.search(rf"void {function.__name__}\((.*?)\)", KERNELS.read_text(), re.DOTALL)
         assert parameters is not None
         assert len(parameters[1].split(",")) == len(arguments), f"{function.__name__}({parameters[1]}): {arguments}"
+        assert grid[1] <= MOST_TIMES
         for y in range(grid[1]):
             self.library.choose_block(y)
             function(*arguments)

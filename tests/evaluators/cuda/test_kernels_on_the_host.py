@@ -209,6 +209,33 @@ def test_a_row_is_gathered_whole(gpu):
     assert np.array_equal(np.asarray(there), values)
 
 
+def test_more_rows_than_a_grid_has_are_gathered_too(gpu):
+    values = np.arange(70_000, dtype=np.int32).reshape(-1, 1)
+    memory = Memory(gpu, values.nbytes)
+    gpu.upload(memory.address, values)
+    there = device.DeviceArray(gpu, memory.address, values.dtype, values.shape)
+    rows = np.arange(70_000)[::-1].copy()
+    assert np.array_equal(there[rows], values[rows])
+
+
+def test_changes_whose_second_differences_vanish_are_seen_in_a_checksum(gpu):
+    """With keys in arithmetic progression almost none of these was: 5778 steps of it come back to nearly the same."""
+    packs = 11557
+    words = np.zeros((packs, 4), np.uint32)
+    words[:, 1] = 7
+    memory = Memory(gpu, words.nbytes)
+    unseen = 0
+    for trial in range(50):
+        key = int(np.random.default_rng(trial).integers(1 << 62))
+        gpu.upload(memory.address, words)
+        before = gpu.checksum(memory.address, words.nbytes, key)
+        changed = words.astype(np.int64)
+        changed[[0, 5778, 11556], 0] += np.array([1000, -2000, 1000])
+        gpu.upload(memory.address, changed.astype(np.uint32))
+        unseen += gpu.checksum(memory.address, words.nbytes, key) == before
+    assert unseen == 0
+
+
 def test_a_checksum_depends_on_every_byte_and_on_its_place(gpu):
     values = np.arange(37, dtype=np.uint8)
     memory = Memory(gpu, values.nbytes)

@@ -29,10 +29,12 @@ DEADLINE_S = 0.02
 
 
 class FakeChild:
-    """A runner's process that is not there."""
+    """A process that does nothing, in place of the runner's: it can be stopped and let go on."""
 
     def __init__(self) -> None:
         self.log, self._log_end = os.pipe()
+        self._idle = subprocess.Popen(["sleep", "600"])
+        self.pidfd = os.pidfd_open(self._idle.pid)
 
     def stop(self, deadline_s: float) -> int:
         """It is always stopped."""
@@ -53,7 +55,10 @@ class FakeChild:
         return ENDED
 
     def close(self) -> None:
-        """Give the pipe back."""
+        """End it and give the descriptors back."""
+        self._idle.kill()
+        self._idle.wait()
+        os.close(self.pidfd)
         os.close(self.log)
         os.close(self._log_end)
 
