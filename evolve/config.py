@@ -9,7 +9,6 @@ import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Self
-from urllib.parse import urlsplit, urlunsplit
 
 from pydantic import Field, FiniteFloat, ValidationError, model_validator
 
@@ -17,6 +16,7 @@ from evaluators.client import SandboxMode
 from evaluators.errors import UsageError
 from evaluators.evaluation import Frozen
 from evolve.config_document import Document, short, to_toml
+from evolve.database_url import without_password
 from evolve.llm.settings import LlmSettings
 from evolve.prompts.settings import PromptSettings
 from evolve.proposers.tuner import TunerSettings
@@ -129,7 +129,7 @@ def dump_config(config: Config) -> str:
     """The whole configuration as TOML, without secrets: what is stored with a run. Unset values are left out."""
     document = config.model_dump(mode="json", exclude_none=True)
     if config.store.database:
-        document["store"]["database"] = _without_password(config.store.database)
+        document["store"]["database"] = without_password(config.store.database)
     return to_toml(document)
 
 
@@ -162,11 +162,3 @@ def _parse_assignment(assignment: str) -> dict[str, Any]:
     for part in reversed(key.strip().split(".")):
         value = {part: value}
     return dict(value)
-
-
-def _without_password(url: str) -> str:
-    parts = urlsplit(url)
-    user, at, host = parts.netloc.rpartition("@")
-    if not at or ":" not in user:
-        return url
-    return urlunsplit(parts._replace(netloc=f"{user.partition(':')[0]}:***@{host}"))

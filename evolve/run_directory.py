@@ -13,7 +13,7 @@ from typing import IO
 
 from evaluators.errors import UsageError
 from evaluators.task import Language
-from evolve.database.engine import parse_url
+from evolve.database.engine import parse_url, without_secrets
 from evolve.errors import RunLockedError
 
 EXTENSIONS: dict[Language, str] = {"cpp": ".cpp", "cuda": ".cu", "python": ".py", "triton": ".py", "torch": ".py"}
@@ -113,7 +113,7 @@ class RunDirectory:
 
     def name_database(self, url: str, run_id: int) -> None:
         """Remember that the run is in another database. A password in the URL is not written."""
-        shown = parse_url(url)._replace(password=None).render_as_string()
+        shown = without_secrets(parse_url(url)).render_as_string()
         self.write(self.path / "database.toml", f"url = {json.dumps(shown)}\nrun = {run_id}\n")
 
     def locate(self, url: str | None = None) -> tuple[str, int]:

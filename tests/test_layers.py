@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parent.parent
 MODULES = sorted([*ROOT.glob("evolve/**/*.py"), *ROOT.glob("evaluators/**/*.py")])
 
 LAYERS = (
-    {"types", "settings", "errors", "streams"},
+    {"types", "settings", "errors", "streams", "database_url"},
     {"database", "proposers", "llm", "prompts", "edits", "policies", "budget", "observer", "archive", "island"},
     {"run", "loop", "view"},  # and every part of the core that no other line names
     {"agents", "cli", "web", "display", "config", "testing", "__init__"},

@@ -15,6 +15,7 @@ from sqlalchemy.pool import StaticPool
 
 from evaluators.errors import UsageError
 from evolve.database.postgresql import connect_arguments, is_postgresql, prepare_postgresql
+from evolve.database_url import SECRETS, without_password
 from evolve.errors import DatabaseFailedError
 
 BUSY_TIMEOUT_MS = 30_000
@@ -33,9 +34,14 @@ def parse_url(url: str) -> URL:
         parsed.get_dialect()
     except (ArgumentError, NoSuchModuleError, ValueError):
         raise UsageError(
-            f"database {url!r}: not a database URL; write sqlite:///FILE or postgresql://USER@HOST/NAME"
+            f"database {without_password(url)!r}: not a database URL; write sqlite:///FILE or postgresql://USER@HOST/NAME"
         ) from None
     return parsed
+
+
+def without_secrets(url: URL) -> URL:
+    """The same address for whoever knows the password another way."""
+    return url._replace(password=None).difference_update_query(sorted(SECRETS))
 
 
 def sqlite_file(url: URL) -> Path | None:

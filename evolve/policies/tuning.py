@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from evaluators.evaluation import Status
+from evaluators.evaluation import Evaluation, Status, Untimed
 from evolve.proposers.tunables import find_tunables
 from evolve.settings import SearchSettings
 from evolve.types import Program
@@ -22,9 +22,14 @@ def may_be_tuned(program: Program, search: SearchSettings, flag_choices: Sequenc
         and program.variant_of is None
         and not program.judge_failed
         and verdict is not None
-        and (verdict.score is not None or verdict.status is Status.OUT_OF_MEMORY)
+        and (verdict.score is not None or verdict.status is Status.OUT_OF_MEMORY or _spoilt(verdict))
         and find_tunables(program.source, program.language, flag_choices).size > 1
     )
+
+
+def _spoilt(verdict: Evaluation) -> bool:
+    """It has no score because of noise alone: its variants may have one."""
+    return isinstance(verdict.timing, Untimed) and verdict.timing.noisy
 
 
 def best_first(programs: Iterable[Program]) -> list[Program]:

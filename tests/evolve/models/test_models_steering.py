@@ -99,3 +99,13 @@ def test_a_budget_that_is_raised_keeps_the_search_going(evolve, toy, tmp_path):
         file = configured(tmp_path / "c.toml", server, caps={"candidates": 3}, search={"proposals": 1})
         evolve("run", toy, "--config", file, "--dir", "r")
     assert len(server.asked) == 6
+
+
+def test_dollars_that_are_given_after_they_ran_out_are_spent_in_the_same_run(evolve, toy, tmp_path):
+    """Two calls do not fit: the second is refused while the first, in whose answer more is given, is under way."""
+    with serving(ordering(evolve.folder, 1, lambda desk: orders.cap(desk, "dollars=9.0"))) as server:
+        tables = {"caps": {"candidates": 7, "dollars": 0.012}, "search": {"proposals": 2}}
+        file = configured(tmp_path / "c.toml", server, **tables)
+        result = evolve("run", toy, "--config", file, "--dir", "r")
+    assert result.exit_code == 0, result.output
+    assert len(server.asked) == 6
