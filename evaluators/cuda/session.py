@@ -169,11 +169,17 @@ class CudaSession(Session):
             except OSError as error:
                 self._no_answer(error, "call", call_deadline_s)
             total = time.perf_counter_ns() - start
+            if self.around is not nullcontext:  # a watched runner is not left running longer than a timed one
+                self.stop()
         if reply != answer:
             self._wrong_answer(reply, answer)
         seen = self._bytes_at(places)
         self.stop()
         self._assert_quiet()
+        # Now, before the other runner of a pair gets these inputs and this device: who ran last is to blame.
+        changed = self._seal.broken()
+        if changed:
+            raise CandidateFailure(*changed)
         nothing = (np.empty(0, np.intp), np.empty(0, np.uint8))
         return RoundTime(total, tuple(slots), (places, seen), nothing, waited_share=0.0)
 
@@ -184,10 +190,7 @@ class CudaSession(Session):
         yield self.round(slots, call_deadline_s)
 
     def inspect(self, time: RoundTime) -> None:
-        """Check what the round left: inputs, guards, late writes, slots not called, calls that wrote nothing."""
-        changed = self._seal.broken()
-        if changed:
-            raise CandidateFailure(*changed)
+        """Check what the round left: guards, late writes, slots that were not called."""
         broken = self.guard.broken()
         if broken:
             raise CandidateFailure(Status.RUNTIME_ERROR, broken)
