@@ -54,7 +54,7 @@ def fought(monkeypatch):
             times.theirs += [1.0 + gain + 1e-4 * k for k in range(count)]
             times.waited += [0.0] * count
 
-        monkeypatch.setattr(duel, "_block", block)
+        monkeypatch.setattr(duel, "measure_block", block)
         ended = run_duel(SimpleNamespace(task=TASK), None, {"w": None}, start, Trail())
         assert not alive
         return ended, len(started)

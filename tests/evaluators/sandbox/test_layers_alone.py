@@ -70,7 +70,7 @@ def test_landlock(box: Path, tmp_path: Path) -> None:
         assert run(zygote, f"print(open('{mine}/data').read())", readable=(mine,)).last == "mine"
         for path in (f"{tmp_path}/secret", "/etc/passwd", "/proc/self/environ"):
             assert refusal(zygote, f"open('{path}')", readable=(mine,)) == "PermissionError"
-        for path in (f"{mine}/data", f"{mine}/new", f"{box}/new", "/tmp/new", "/dev/shm/new"):
+        for path in (f"{mine}/data", f"{mine}/new", f"{box}/new", f"/tmp/{box.name}-new", f"/dev/shm/{box.name}-new"):
             assert refusal(zygote, f"open('{path}', 'w')", readable=(mine,)) == "PermissionError"
         assert refusal(zygote, "import os; os.kill(os.getppid(), 0)") == "PermissionError"
         with socket.create_server(("127.0.0.1", 0)) as server:
