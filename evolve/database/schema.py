@@ -40,6 +40,7 @@ __all__ = [
     "metadata",
     "migrations",
     "model_calls",
+    "profiles",
     "programs",
     "runs",
     "steering",
