@@ -140,7 +140,7 @@ def test_kill_nine_at_several_instants_loses_nothing_pays_nothing_twice_and_leav
     assert set(victim.outcome.kills) == set(INSTANTS), "every instant came"
     late = [words for words in victim.outcome.troubles if "processes left after" in words]
     assert victim.outcome.troubles == late, "nothing but a busy machine's slowness"
-    assert max(victim.outcome.gone_s) < 5
+    assert max(victim.outcome.gone_s) < 20  # a fifth of a second on a quiet machine
 
 
 def evolve(*arguments: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
