@@ -23,6 +23,8 @@ def read_source(file: Path) -> str:
         raise UsageError(f"{file}: cannot be read: {error.strerror}") from None
     if len(content) > SOURCE_LIMIT_BYTES:
         raise UsageError(f"{file}: is larger than a program may be, which is {SOURCE_LIMIT_BYTES} bytes")
+    if b"\0" in content:
+        raise UsageError(f"{file}: not a text: it holds a NUL character")
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:

@@ -28,6 +28,7 @@ from evolve.types import Program, ProgramState
 
 NAME_LIMIT = 100
 NOTE_LIMIT = 500
+LONGEST_LEASE_S = 366 * 86_400
 INJECT = "inject"
 """The operator of a program that somebody hands in of their own accord."""
 
@@ -91,8 +92,8 @@ class Desk:
             UsageError: nothing is placed yet, a cap leaves no room, or there is no such parent to work on.
         """
         name = named(agent)
-        if not 0 < lease_s < float("inf"):
-            raise UsageError(f"lease of {lease_s:g} s: must be above 0 and finite")
+        if not 0 < lease_s <= LONGEST_LEASE_S:
+            raise UsageError(f"lease of {lease_s:g} s: must be above 0 and at most {LONGEST_LEASE_S} (a year)")
         book = PromptBook.configured(self.config.prompts, self.task.folder)
         self._check_room()
         population = self._population()

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from sqlalchemy import Column, ForeignKey, ForeignKeyConstraint, MetaData
 
+MOST = 2**31 - 1
+"""The largest number that an integer column holds everywhere: whoever asks for more asks for nothing there is."""
+
 metadata = MetaData(
     naming_convention={
         "ix": "ix_%(table_name)s_%(column_0_N_name)s",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import ColumnElement, func, select
 
+from evolve.database.columns import MOST
 from evolve.database.mail import Answer, Lease, MailCount
 from evolve.database.queries import ANSWERS, LEASES, MAIL_COUNT, STEERING
 from evolve.database.reading import SqlReader
@@ -33,7 +34,7 @@ class MailReader(SqlReader):
         Raises:
             KeyError: there is none of that number.
         """
-        found = self._answers(answers.c.id == number)
+        found = self._answers(answers.c.id == number) if number <= MOST else ()
         if not found:
             raise KeyError(f"no answer {number} in this run")
         return found[0]
@@ -44,7 +45,7 @@ class MailReader(SqlReader):
         Raises:
             KeyError: there is none of that number.
         """
-        found = self._rows(LEASES.where(leases.c.id == number))
+        found = self._rows(LEASES.where(leases.c.id == number)) if number <= MOST else ()
         if not found:
             raise KeyError(f"no lease {number} in this run")
         return Lease.of(found[0])

@@ -15,6 +15,7 @@ from evaluators.evaluation import Artifact, Evaluation, Status
 from evaluators.task import Language
 from evolve.budget import Charge
 from evolve.database.codec import duel_of, evaluation_of, program_of
+from evolve.database.columns import MOST
 from evolve.database.engine import naming_failures
 from evolve.database.mail_reading import MailReader
 from evolve.database.model_reading import ModelReader
@@ -77,7 +78,7 @@ class StorageReader(ModelReader, MailReader):
 
     def program(self, number: int) -> Program:
         """See :class:`~evolve.database.storage.Storage`."""
-        found = self._assemble(self._rows(ONE_PROGRAM, number=number))
+        found = self._assemble(self._rows(ONE_PROGRAM, number=number)) if number <= MOST else ()
         if not found:
             raise KeyError(f"no program {number} in this run")
         return found[0]

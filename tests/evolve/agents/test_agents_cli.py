@@ -92,6 +92,7 @@ def test_mistakes_are_one_line_and_exit_code_2(evolve: CommandLine, run: Path) -
     asked(evolve)
     (evolve.folder / "binary.py").write_bytes(b"\xff\xfe")
     (evolve.folder / "huge.py").write_bytes(b"x" * ((1 << 20) + 1))
+    (evolve.folder / "nul.py").write_bytes(b"x = 1\0\n")
     for arguments, said in [
         (("tell", "night", 5, "binary.py"), "no lease 5; get one with: evolve ask night"),
         (("tell", "night", 1, "binary.py"), "binary.py: not UTF-8 text"),
@@ -100,6 +101,11 @@ def test_mistakes_are_one_line_and_exit_code_2(evolve: CommandLine, run: Path) -
         (("tell", "day", 1, "binary.py"), "day: no such run"),
         (("ask", "night", "--parent", "9"), "no program 9"),
         (("ask", "night", "--lease", "0"), "must be above 0"),
+        (("ask", "night", "--lease", "1e300"), "at most 31622400"),
+        (("ask", "night", "--parent", 10**20), "no program 1"),
+        (("show", "night", 10**20), "no program 1"),
+        (("tell", "night", 10**20, "nul.py"), "no lease 1"),
+        (("tell", "night", 1, "nul.py"), "nul.py: not a text"),
         (("ask", "night", "--agent", " "), "a name has 1 to 100 characters"),
         (("steer", "night", "cap", "candidates=x"), "'x' is not a number"),
         (("run", "night", "--proposers", "oracle"), "'oracle': one of"),
