@@ -20,11 +20,11 @@ SMALL_POOL_BYTES = 1 << 30
 """Up to this many bytes a round has as many calls as there may be: launch and reply weigh on small kernels most."""
 POOL_SHARE = 8
 """A round's slots take at most one part in so many of the device's memory: inputs once, outputs for each of up to five
-runners (candidate, opponent, kept baselines) come to about half of it."""
+runners, and the same again for the held-out workloads once a program was confirmed."""
 LARGE_INPUT_BYTES = 32 << 20
-"""Above this the oracle takes so long for one call that a round is checked on one only, drawn afterwards."""
+"""Above this comparing one call takes so long that a round is checked on one at least, drawn afterwards."""
 WHOLE_CALLS = 1
-"""Of a confirmation's whole comparison: the oracle computes on the host, half a second for 100 MB."""
+"""Of a confirmation's whole comparison: tens of millions of results are compared on the host."""
 
 
 def device_plan(
