@@ -33,6 +33,7 @@ class _Round(ctypes.Structure):
         ("peeks", ctypes.c_int32),
         ("spin_ns", ctypes.c_int64),
         ("most_ns", ctypes.c_int64),
+        ("request_bytes", ctypes.c_int64),
         ("requests", _POINTER),
         ("answers", _POINTER),
         ("places", _POINTER),
@@ -72,6 +73,8 @@ class Exchange:
     """Whether judge and runner have a core each that nobody takes away."""
     owner: object = None
     """Held, so that the library's file stays."""
+    judge_spin_ns: int = JUDGE_SPIN_NS
+    """How long the judge looks before it sleeps, where it spins."""
 
     @property
     def runner_spin_ns(self) -> int:
@@ -99,7 +102,7 @@ class Exchange:
         Args:
             channel: the judge's end; its receive deadline is set.
             process: the runner's pidfd.
-            packets: the requests.
+            packets: the requests, all of one length.
             answers: what must be answered to each.
             places: offsets into the outputs, a row a call.
             outputs: the runner's output buffer.
@@ -113,8 +116,9 @@ class Exchange:
             process=process,
             calls=len(packets),
             peeks=places.shape[1],
-            spin_ns=JUDGE_SPIN_NS if self.spins else 0,
+            spin_ns=self.judge_spin_ns if self.spins else 0,
             most_ns=most_ns,
+            request_bytes=len(packets[0]) if packets else 0,
             requests=requested.ctypes.data,
             answers=expected.ctypes.data,
             places=places.ctypes.data,

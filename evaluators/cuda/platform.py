@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from evaluators.arena import Arena
+from evaluators.build import Builds, build_exchange
 from evaluators.calibration import Bench, WorkloadCalibration
 from evaluators.cascade import Case
 from evaluators.ceilings import Ceilings
@@ -24,6 +26,7 @@ from evaluators.cuda.plan import POOL_SHARE, ROUND_S, device_plan
 from evaluators.cuda.profiling import with_attested, with_ncu, without
 from evaluators.cuda.sanitizing import Sanitizing
 from evaluators.evaluation import Attestation
+from evaluators.exchange import Exchange
 from evaluators.failure import CandidateFailure
 from evaluators.layout import Layout
 from evaluators.plan import RoundPlan
@@ -31,14 +34,22 @@ from evaluators.profile import Profile
 from evaluators.task import Task, Workload
 from evaluators.zygote.client import Zygote
 
+JUDGE_SPIN_NS = 40_000_000
+"""Longer than any round but that of a slow program: who sleeps is woken late, and another time each time."""
+
 
 class CudaPlatform:
     """Buffers, rounds and floors on one GPU."""
 
     makes_ahead = True
 
-    def __init__(self, gpu: Gpu, zygote: Zygote, scratch: Path, *, builds_apart: bool) -> None:
+    def __init__(
+        self, gpu: Gpu, zygote: Zygote, scratch: Path, builds: Builds, cpus: frozenset[int], *, builds_apart: bool
+    ) -> None:
+        """``cpus`` are those of the judge's rounds and of its runners: no compiler's, where ``builds_apart``."""
         self.builds_apart = builds_apart
+        self._builds, self._cpus = builds, cpus
+        self._exchange: Exchange | None = None
         self.gpu, self._zygote, self._scratch = gpu, zygote, scratch
         self.cache_bytes = gpu.l2_bytes
         self.can_sample = False
@@ -51,7 +62,10 @@ class CudaPlatform:
 
     def arena(self, task: Task, layouts: Iterable[Layout]) -> CudaArena:
         """See :class:`evaluators.platform.Platform`."""
-        return CudaArena(self.gpu, self._zygote, self._scratch, task, layouts)
+        if self._exchange is None:
+            native = build_exchange(self._builds, task, self._cpus)
+            self._exchange = replace(native, spins=self.builds_apart, judge_spin_ns=JUDGE_SPIN_NS)
+        return CudaArena(self.gpu, self._zygote, self._scratch, task, layouts, self._exchange, self._cpus)
 
     def plan(self, task: Task, workload: Workload) -> RoundPlan:
         """See :class:`evaluators.platform.Platform`. The fastest call that still gets more slots is taken."""

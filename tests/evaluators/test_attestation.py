@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evaluators.cuda.attestation import Seen, Watched, attest_workload, readable
+from evaluators.cuda.attesting import Excess
 from evaluators.cuda.cupti import CuptiUnavailable
 from evaluators.cuda.recording import CAPACITY, Activity, DamagedRecord, Recording, build_recorder
 from evaluators.evaluation import Status
@@ -235,3 +236,23 @@ def test_the_recorder_compiles_and_finds_its_library_wherever_it_lies(tmp_path):
         pytest.skip(str(missing))
     recorder = ctypes.CDLL(str(library))
     assert recorder.recorder_open(-1) == -1
+
+
+def test_grids_that_a_device_begins_by_itself_are_told_from_those_that_a_round_launches():
+    excess = Excess.of([79, 79, 84, 80], calls=69)
+    assert excess is not None
+    assert excess.without(79, 69) == 69
+    assert excess.without(82, 69) == 69
+    assert excess.without(10 + 3 * 69, 69) == 3 * 69
+
+
+@pytest.mark.parametrize("launched", [1, 2, 23, 35, 68])
+def test_a_round_with_fewer_launches_than_calls_is_not_taken_for_whole_because_of_them(launched):
+    excess = Excess.of([79, 84], calls=69)
+    assert excess is not None
+    assert excess.without(10 + launched, 69) < 69
+
+
+@pytest.mark.parametrize("counts", [[68, 79], [79, 99], [79, 79 + 69], [0, 0]])
+def test_counters_that_do_not_add_up_on_a_baseline_say_nothing(counts):
+    assert Excess.of(counts, calls=69) is None
