@@ -34,8 +34,8 @@ WATCHED_ROUNDS = 2
 IDLE_LOOKS, MOST_IDLE_GRIDS = 2, 0
 """While nothing of ours runs, the device begins no grid; else somebody else uses it."""
 CONTROL_ROUNDS, MOST_SPREAD = 4, 8
-"""A round of a baseline counts more grids than it launches (ten, as a rule): the device begins some by itself when it
-turns from one process to another. How many is seen in so many rounds, and may not differ by more than so many."""
+"""A round of a baseline counts one grid more than it launches, which the device begins by itself. How many there are is
+seen in so many rounds, and may not differ by more than so many."""
 EAGER_ROUNDS = 3
 _FUNCTION = re.compile(r"^ *Function (\S+):", re.MULTILINE)
 

@@ -235,14 +235,15 @@ class Gpu:
 class GpuLock(DeviceLock):
     """The lock around everything on one GPU; whoever holds it may call the driver, in whichever thread.
 
-    Meanwhile its thread keeps to the cores that rounds have for themselves, where there are some.
+    Meanwhile its thread keeps to the cores that are the judge's own.
     """
 
-    def __init__(self, gpu: Gpu, cores: frozenset[int] = frozenset()) -> None:
+    def __init__(self, gpu: Gpu, cores: frozenset[int], awake: frozenset[int] = frozenset()) -> None:
+        """``cores`` are those of whoever holds it; those in ``awake`` are kept from halting meanwhile."""
         super().__init__(gpu.driver.uuid())
         self._gpu = gpu
         self._cores = cores
-        self._kept = AwakeCores(cores)
+        self._kept = AwakeCores(awake)
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -250,7 +251,7 @@ class GpuLock(DeviceLock):
         with super().held(), self._kept.awake():
             self._gpu.driver.make_current()
             everywhere = os.sched_getaffinity(0)
-            os.sched_setaffinity(0, self._cores or everywhere)
+            os.sched_setaffinity(0, self._cores)
             try:
                 yield
             finally:

@@ -34,6 +34,7 @@ from evaluators.profile import Profile
 from evaluators.task import Task, Workload
 from evaluators.zygote.client import Zygote
 
+SPINS = True
 JUDGE_SPIN_NS = 40_000_000
 """Longer than any round but that of a slow program: who sleeps is woken late, and another time each time."""
 
@@ -64,7 +65,7 @@ class CudaPlatform:
         """See :class:`evaluators.platform.Platform`."""
         if self._exchange is None:
             native = build_exchange(self._builds, task, self._cpus)
-            self._exchange = replace(native, spins=self.builds_apart, judge_spin_ns=JUDGE_SPIN_NS)
+            self._exchange = replace(native, spins=self.builds_apart and SPINS, judge_spin_ns=JUDGE_SPIN_NS)
         return CudaArena(self.gpu, self._zygote, self._scratch, task, layouts, self._exchange, self._cpus)
 
     def plan(self, task: Task, workload: Workload) -> RoundPlan:
