@@ -73,8 +73,6 @@ class Exchange:
     """Whether judge and runner have a core each that nobody takes away."""
     owner: object = None
     """Held, so that the library's file stays."""
-    judge_spin_ns: int = JUDGE_SPIN_NS
-    """How long the judge looks before it sleeps, where it spins."""
 
     @property
     def runner_spin_ns(self) -> int:
@@ -116,7 +114,7 @@ class Exchange:
             process=process,
             calls=len(packets),
             peeks=places.shape[1],
-            spin_ns=self.judge_spin_ns if self.spins else 0,
+            spin_ns=JUDGE_SPIN_NS if self.spins else 0,
             most_ns=most_ns,
             request_bytes=len(packets[0]) if packets else 0,
             requests=requested.ctypes.data,

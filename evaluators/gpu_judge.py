@@ -56,8 +56,6 @@ MOST_MAKERS = 8
 """Threads that make inputs: each of them holds several arrays of the largest workload."""
 CORES_FOR_ROUNDS, LEAST_CORES_APART = 4, 8
 """Judge and runners launch and wait for the device; compilers leave them so many cores where there are enough."""
-AWAKE = True
-PINNED = True
 SWITCH_S = 0.0005
 """A thread that makes inputs or waits for a compiler holds up the one that has the device for no longer than this."""
 _RUNNING = ("evaluators.cuda.runner", "evaluators.cuda.become", "evaluators.programs.cuda", *_BASE)
@@ -100,17 +98,17 @@ def open_gpu_judge(
         modules = preload(task, interprets=gpu is None)
         zygote = stack.enter_context(Zygote(minimum=sandbox, scratch=scratch, preload=modules, devices=devices))
         environment = describe_gpu(describe_environment(task, cpu, zygote.layers.level, priority), gpu)
-        builds = Builds(zygote, scratch, builder_cores(cpu), gpu.arch if gpu else target)
+        apart = builder_cores(cpu) != frozenset(cpu.cores)
+        arch = gpu.arch if gpu else target
+        builds = Builds(zygote, scratch, builder_cores(cpu), arch, beside_rounds=gpu is not None and apart)
         if gpu is None:
             interpreter = Interpreter(task, zygote, scratch) if "triton" in task.languages else None
             why = NO_GPU if target is None else f"target {target} was asked for"
             yield CompilingJudge(task, builds, environment, interpreter, why), environment
             return
-        apart = builder_cores(cpu) != frozenset(cpu.cores)
-        own, runners = round_cores(cpu)
-        platform = CudaPlatform(gpu, zygote, scratch, builds, runners, builds_apart=apart)
+        platform = CudaPlatform(gpu, zygote, scratch, builds, frozenset(cpu.cores), builds_apart=apart)
         stack.callback(platform.close)
-        device = GpuLock(gpu, own, awake=own | runners if apart and AWAKE else frozenset())
+        device = GpuLock(gpu)
         sys.setswitchinterval(SWITCH_S)
         judge = _on_device(task, platform, device, builds, environment, scratch, builder_cores(cpu))
         stack.callback(judge.close)
@@ -121,14 +119,6 @@ def builder_cores(cpu: Cpu) -> frozenset[int]:
     """Where compilers run: beside the judge and its runners where there are cores enough, else where all run."""
     apart = len(cpu.cores) >= LEAST_CORES_APART
     return frozenset(cpu.cores[CORES_FOR_ROUNDS:] if apart else cpu.cores)
-
-
-def round_cores(cpu: Cpu) -> tuple[frozenset[int], frozenset[int]]:
-    """Where the judge's thread that has the device runs, and where its runners do: apart, for the judge spins."""
-    kept = sorted(frozenset(cpu.cores) - builder_cores(cpu))
-    if not kept or not PINNED:
-        return frozenset(cpu.cores), frozenset(cpu.cores)
-    return frozenset(kept[:1]), frozenset(kept[1:])
 
 
 def _refuse_changed_in_place(task: Task) -> None:

@@ -54,11 +54,10 @@ class CudaArena(Arena):
         task: Task,
         layouts: Iterable[Layout],
         exchange: Exchange,
-        cpus: frozenset[int],
     ) -> None:
         layouts = list(layouts)
         self.task = task
-        self._exchange, self._cpus = exchange, cpus
+        self._exchange = exchange
         self.rng = np.random.default_rng(secrets.randbits(128))
         self._gpu = gpu
         self._zygote = zygote
@@ -234,7 +233,6 @@ class CudaArena(Arena):
                 file_bytes=WORKSHOP_FILE_BYTES if workshop else 0,
                 processes=TRUSTED_PROCESSES if workshop else 0,
             ),
-            cpus=self._cpus,
             environment={**ENVIRONMENT, **(_caches(workshop) if workshop else {})},
             python_packages=installed(TRUSTED_PACKAGES if workshop else CANDIDATE_PACKAGES),
             gpu=True,

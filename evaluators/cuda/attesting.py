@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 
@@ -17,7 +17,7 @@ from evaluators.build import BuiltProgram
 from evaluators.calibration import Bench, WorkloadCalibration, baseline_side
 from evaluators.cascade import Case, candidate_side
 from evaluators.cuda.arena import CudaArena
-from evaluators.cuda.attestation import Seen, Watched, attest_workload
+from evaluators.cuda.attestation import Seen, Watched, adds_up, attest_workload
 from evaluators.cuda.cupti import CuptiUnavailable
 from evaluators.cuda.recording import Activity, DamagedRecord, Recorder, Recording, build_recorder
 from evaluators.cuda.session import CudaSession
@@ -33,34 +33,8 @@ WATCHED_ROUNDS = 2
 """Of each order."""
 IDLE_LOOKS, MOST_IDLE_GRIDS = 2, 0
 """While nothing of ours runs, the device begins no grid; else somebody else uses it."""
-CONTROL_ROUNDS, MOST_SPREAD = 4, 8
-"""A round of a baseline counts one grid more than it launches, which the device begins by itself. How many there are is
-seen in so many rounds, and may not differ by more than so many."""
 EAGER_ROUNDS = 3
 _FUNCTION = re.compile(r"^ *Function (\S+):", re.MULTILINE)
-
-
-@dataclass(frozen=True)
-class Excess:
-    """Grids that the counters see in a round besides those that were launched."""
-
-    least: int
-    most: int
-
-    def without(self, count: int, calls: int) -> int:
-        """What was launched of so many, where each call launched as many."""
-        left = count - self.least
-        return left - left % calls if left % calls <= self.most - self.least else left
-
-    @classmethod
-    def of(cls, counts: Sequence[int], calls: int) -> Excess | None:
-        """What rounds of so many calls show; ``None`` where they do not add up."""
-        if min(counts) < calls:
-            return None
-        over = [count % calls for count in counts]
-        if max(over) - min(over) > MOST_SPREAD or len({count // calls for count in counts}) > 1:
-            return None
-        return cls(min(over), max(over))
 
 
 @dataclass
@@ -72,8 +46,8 @@ class Attestor:
     missing: str = ""
     tried: bool = False
     watcher: Watcher | None = None
-    excess: dict[str, Excess] = field(default_factory=dict)
-    """By workload, where the counters were seen to add up."""
+    controlled: set[str] = field(default_factory=set)
+    """Workloads on which the counters were seen to add up."""
 
     @classmethod
     def make(cls, scratch: Path) -> Attestor:
@@ -161,10 +135,7 @@ class Attestor:
                     if wrong:
                         return {}, wrong
                 return {
-                    c.plan.workload.name: _watched_orders(
-                        bench, arena, case, c, self.watcher, self.excess.get(c.plan.workload.name, Excess(0, 0))
-                    )
-                    for c in calibrations
+                    c.plan.workload.name: _watched_orders(bench, arena, case, c, self.watcher) for c in calibrations
                 }, ""
         except CuptiUnavailable as error:
             case.session.stop()
@@ -177,20 +148,17 @@ class Attestor:
     def _control(self, bench: Bench, arena: CudaArena, calibration: WorkloadCalibration, watcher: Watcher) -> str:
         """Once for each workload: what of a baseline's round does not add up, for then nothing can be concluded."""
         name, plan = calibration.strongest, calibration.plan
-        if name is None or plan.workload.name in self.excess:
+        if name is None or plan.workload.name in self.controlled:
             return ""
         try:
             side = baseline_side(bench, arena, calibration, name)
-            orders = [plan.layout.sequences[i % len(plan.layout.sequences)] for i in range(CONTROL_ROUNDS)]
-            found = [_watched_round(arena, side, calibration, watcher, order).dispatches for order in orders]
+            found = _watched_round(arena, side, calibration, watcher, plan.layout.sequences[0]).dispatches
         except CandidateFailure as failure:
             arena.discard(name)
             raise JudgeError(f"baseline {name} failed on {plan.workload.name}: {failure.message}") from failure
-        excess = Excess.of(found, plan.calls)
-        if excess is None:
-            counted = ", ".join(map(str, found))
-            return f"the counters do not add up: {counted} grids in rounds of {plan.calls} calls of baseline {name}"
-        self.excess[plan.workload.name] = excess
+        if not adds_up(found, plan.calls):
+            return f"the counters do not add up: {found} grids in a round of {plan.calls} calls of baseline {name}"
+        self.controlled.add(plan.workload.name)
         return ""
 
     def close(self) -> None:
@@ -231,16 +199,14 @@ def _recorded_round(
 
 
 def _watched_orders(
-    bench: Bench, arena: CudaArena, case: Case, calibration: WorkloadCalibration, watcher: Watcher, excess: Excess
+    bench: Bench, arena: CudaArena, case: Case, calibration: WorkloadCalibration, watcher: Watcher
 ) -> tuple[tuple[Watched, ...], ...]:
-    """Every order of a workload, several times; grids without those that the device begins by itself."""
+    """Every order of a workload, several times."""
     side = candidate_side(bench, case, calibration)
-
-    def launched(order: Sequence[int]) -> Watched:
-        seen = _watched_round(arena, side, calibration, watcher, order)
-        return replace(seen, dispatches=excess.without(seen.dispatches, calibration.plan.calls))
-
-    return tuple(tuple(launched(order) for _ in range(WATCHED_ROUNDS)) for order in calibration.plan.layout.sequences)
+    return tuple(
+        tuple(_watched_round(arena, side, calibration, watcher, order) for _ in range(WATCHED_ROUNDS))
+        for order in calibration.plan.layout.sequences
+    )
 
 
 def _watched_round(

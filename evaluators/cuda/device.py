@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from evaluators.awake import AwakeCores
 from evaluators.cuda.driver import CudaError, Driver
 from evaluators.cuda.nvml import NvmlUnavailable, minor_number
 from evaluators.cuda.nvrtc import compile_cubin
@@ -233,34 +232,18 @@ class Gpu:
 
 
 class GpuLock(DeviceLock):
-    """The lock around everything on one GPU; whoever holds it may call the driver, in whichever thread.
+    """The lock around everything on one GPU; whoever holds it may call the driver, in whichever thread."""
 
-    Meanwhile its thread keeps to the cores that are the judge's own.
-    """
-
-    def __init__(self, gpu: Gpu, cores: frozenset[int], awake: frozenset[int] = frozenset()) -> None:
-        """``cores`` are those of whoever holds it; those in ``awake`` are kept from halting meanwhile."""
+    def __init__(self, gpu: Gpu) -> None:
         super().__init__(gpu.driver.uuid())
         self._gpu = gpu
-        self._cores = cores
-        self._kept = AwakeCores(awake)
 
     @contextmanager
     def held(self) -> Iterator[None]:
         """Wait for the device, and have it for oneself."""
-        with super().held(), self._kept.awake():
+        with super().held():
             self._gpu.driver.make_current()
-            everywhere = os.sched_getaffinity(0)
-            os.sched_setaffinity(0, self._cores)
-            try:
-                yield
-            finally:
-                os.sched_setaffinity(0, everywhere)
-
-    def close(self) -> None:
-        """Give the lock's descriptor back and let the cores sleep."""
-        self._kept.close()
-        super().close()
+            yield
 
 
 class DeviceBuffer:

@@ -34,10 +34,6 @@ from evaluators.profile import Profile
 from evaluators.task import Task, Workload
 from evaluators.zygote.client import Zygote
 
-SPINS = True
-JUDGE_SPIN_NS = 40_000_000
-"""Longer than any round but that of a slow program: who sleeps is woken late, and another time each time."""
-
 
 class CudaPlatform:
     """Buffers, rounds and floors on one GPU."""
@@ -45,11 +41,11 @@ class CudaPlatform:
     makes_ahead = True
 
     def __init__(
-        self, gpu: Gpu, zygote: Zygote, scratch: Path, builds: Builds, cpus: frozenset[int], *, builds_apart: bool
+        self, gpu: Gpu, zygote: Zygote, scratch: Path, builds: Builds, cores: frozenset[int], *, builds_apart: bool
     ) -> None:
-        """``cpus`` are those of the judge's rounds and of its runners: no compiler's, where ``builds_apart``."""
+        """``cores`` are all that there are; with ``builds_apart`` compilers keep to some of them."""
         self.builds_apart = builds_apart
-        self._builds, self._cpus = builds, cpus
+        self._builds, self._cores = builds, cores
         self._exchange: Exchange | None = None
         self.gpu, self._zygote, self._scratch = gpu, zygote, scratch
         self.cache_bytes = gpu.l2_bytes
@@ -64,9 +60,9 @@ class CudaPlatform:
     def arena(self, task: Task, layouts: Iterable[Layout]) -> CudaArena:
         """See :class:`evaluators.platform.Platform`."""
         if self._exchange is None:
-            native = build_exchange(self._builds, task, self._cpus)
-            self._exchange = replace(native, spins=self.builds_apart and SPINS, judge_spin_ns=JUDGE_SPIN_NS)
-        return CudaArena(self.gpu, self._zygote, self._scratch, task, layouts, self._exchange, self._cpus)
+            native = build_exchange(self._builds, task, self._cores)
+            self._exchange = replace(native, spins=False)
+        return CudaArena(self.gpu, self._zygote, self._scratch, task, layouts, self._exchange)
 
     def plan(self, task: Task, workload: Workload) -> RoundPlan:
         """See :class:`evaluators.platform.Platform`. The fastest call that still gets more slots is taken."""

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evaluators.cuda.attestation import Seen, Watched, attest_workload, readable
-from evaluators.cuda.attesting import Excess
+from evaluators.cuda.attestation import Seen, Watched, adds_up, attest_workload, readable
 from evaluators.cuda.cupti import CuptiUnavailable
 from evaluators.cuda.recording import CAPACITY, Activity, DamagedRecord, Recording, build_recorder
 from evaluators.evaluation import Status
@@ -238,21 +237,23 @@ def test_the_recorder_compiles_and_finds_its_library_wherever_it_lies(tmp_path):
     assert recorder.recorder_open(-1) == -1
 
 
-def test_grids_that_a_device_begins_by_itself_are_told_from_those_that_a_round_launches():
-    excess = Excess.of([79, 79, 84, 80], calls=69)
-    assert excess is not None
-    assert excess.without(79, 69) == 69
-    assert excess.without(82, 69) == 69
-    assert excess.without(10 + 3 * 69, 69) == 3 * 69
+@pytest.mark.parametrize(("launches", "own"), [(1, 0), (1, 1), (2, 2), (3, 8)])
+def test_grids_that_a_device_begins_by_itself_are_no_launches_of_the_round(launches, own):
+    watched = Watched(launches * CALLS + own, 1, 0.0, 0.0)
+    attest(one_by_one(), watched=((watched, watched),))
 
 
-@pytest.mark.parametrize("launched", [1, 2, 23, 35, 68])
-def test_a_round_with_fewer_launches_than_calls_is_not_taken_for_whole_because_of_them(launched):
-    excess = Excess.of([79, 84], calls=69)
-    assert excess is not None
-    assert excess.without(10 + launched, 69) < 69
+@pytest.mark.parametrize("began", [1 + 8, CALLS // 2 + 8, CALLS - 1, CALLS + 9, 2 * CALLS - 1])
+def test_neither_fewer_grids_than_calls_nor_some_calls_with_more_of_them_are_taken_for_a_whole_round(began):
+    watched = Watched(began, 1, 0.0, 0.0)
+    assert "not as many for each" in convicted(one_by_one(), watched=((watched, watched),))
 
 
-@pytest.mark.parametrize("counts", [[68, 79], [79, 99], [79, 79 + 69], [0, 0]])
-def test_counters_that_do_not_add_up_on_a_baseline_say_nothing(counts):
-    assert Excess.of(counts, calls=69) is None
+@pytest.mark.parametrize("grids", [69, 70, 140])
+def test_counters_are_believed_where_they_add_up_on_a_baseline(grids):
+    assert adds_up(grids, 69)
+
+
+@pytest.mark.parametrize("grids", [0, 35, 68, 90])
+def test_counters_that_do_not_add_up_on_a_baseline_are_not_believed(grids):
+    assert not adds_up(grids, 69)
