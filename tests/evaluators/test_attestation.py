@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evaluators.cuda.attestation import Seen, Watched, adds_up, attest_workload, readable
+from evaluators.cuda.attestation import OWN_GRIDS, Seen, Watched, adds_up, attest_workload, readable
 from evaluators.cuda.cupti import CuptiUnavailable
 from evaluators.cuda.recording import CAPACITY, Activity, DamagedRecord, Recording, build_recorder
 from evaluators.evaluation import Status
@@ -158,7 +158,7 @@ def test_one_order_of_two_that_is_fused_is_enough():
 
 
 def test_grids_that_are_no_calls_are_convicted_by_the_counters():
-    more = Watched(dispatches=CALLS + 7, blocks=256 * CALLS, read_bytes=0, written_bytes=0)
+    more = Watched(dispatches=CALLS + OWN_GRIDS + 1, blocks=256 * CALLS, read_bytes=0, written_bytes=0)
     assert "not as many for each" in convicted(one_by_one(), watched=((more, more),))
 
 
