@@ -52,7 +52,7 @@ def load(payload: Mapping[str, Any], driver: Driver, stream: int) -> TorchProgra
 
 
 def warm() -> None:
-    """In the zygote: what Triton and torch ask others, once: a child may start none and cannot read all of ``/proc``."""
+    """In the zygote: what Triton and torch ask others, once; a child may start none and sees little of ``/proc``."""
     torch.zeros(1).to(torch.float16)  # asks what processor this is; calculations on the host fail without an answer
     from triton.backends.nvidia import compiler, driver  # noqa: PLC0415
     from triton.runtime import build, cache  # noqa: PLC0415
