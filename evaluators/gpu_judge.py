@@ -21,6 +21,7 @@ from evaluators.cuda.health import refuse_quarantined
 from evaluators.cuda.oracle import with_device_oracle
 from evaluators.cuda.platform import CudaPlatform
 from evaluators.device import Cpu
+from evaluators.device_account import Watch, unwatched
 from evaluators.environment import describe_environment
 from evaluators.errors import JudgeError, TaskError, UsageError
 from evaluators.evaluation import Environment
@@ -72,7 +73,7 @@ def preload(task: Task, *, interprets: bool = False) -> tuple[str, ...]:
 
 @contextmanager
 def open_gpu_judge(
-    task: Task, sandbox: SandboxMode, cpu: Cpu, priority: Priority, target: str | None = None
+    task: Task, sandbox: SandboxMode, cpu: Cpu, priority: Priority, target: str | None = None, watch: Watch = unwatched
 ) -> Iterator[tuple[KernelJudge | CompilingJudge, Environment]]:
     """A judge on the first GPU, or one that only compiles where there is none or where a target is asked for.
 
@@ -98,7 +99,7 @@ def open_gpu_judge(
         apart = builder_cores(cpu) != frozenset(cpu.cores)
         platform = CudaPlatform(gpu, zygote, scratch, builds_apart=apart)
         stack.callback(platform.close)
-        judge = _on_device(task, platform, builds, environment, scratch)
+        judge = _on_device(task, platform, builds, environment, scratch, watch)
         stack.callback(judge.close)
         yield judge, environment
 
@@ -136,10 +137,10 @@ def describe_gpu(environment: Environment, gpu: Gpu | None) -> Environment:
 
 
 def _on_device(
-    task: Task, platform: CudaPlatform, builds: Builds, environment: Environment, scratch: Path
+    task: Task, platform: CudaPlatform, builds: Builds, environment: Environment, scratch: Path, watch: Watch
 ) -> KernelJudge:
     reference, lock = with_device_oracle(load_reference(task)), load_lock(task)
-    device = GpuLock(platform.gpu)
+    device = GpuLock(platform.gpu, watch)
     with device.held():
         ceilings = platform.measure_ceilings(task)
         baselines = build_baselines(task, builds)
