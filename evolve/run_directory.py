@@ -21,9 +21,9 @@ EXTENSIONS: dict[Language, str] = {"cpp": ".cpp", "cuda": ".cu", "python": ".py"
 GLANCE_S = 0.5
 """Others hold the lock for microseconds to look at it: whoever comes back by himself waits no longer than for that."""
 
-MOMENT_S = 5.0
-"""Others hold it for a moment to take in what agents told, without a search: opening a large run and storing the
-answers takes some tenths of a second, on a busy machine more. Whoever would give up waits for that."""
+MOMENT_S = 10.0
+"""Others hold it for a moment to take in what agents told, without a search: opening a run and comparing the answers
+with its programs takes tenths of a second, in a long run on a busy machine seconds. Who would give up waits for it."""
 
 RETRY_S = 0.05
 

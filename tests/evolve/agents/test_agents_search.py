@@ -317,6 +317,27 @@ class TestPlacesUnderACap:
         assert outcome.text == "candidates"
         assert [p.proposer for p in last.world.programs()] == ["seed", "fake", "fake"]
 
+    async def test_of_two_who_want_the_last_place_one_sees_the_other(
+        self, last: Party, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The lease is given after the search has looked for the last time, and before it asks for a proposal."""
+        monkeypatch.setattr("evolve.inbox.LOOK_S", 1000.0)
+        leases: list[int] = []
+
+        def make(context: ProposeContext) -> str:
+            if not leases:
+                leases.append(desk.ask("ann", 3600).lease.id)
+            return fake_source(1.5, text=f"child {context.number}")
+
+        last.proposers = [WeightedProposer(FakeProposer(make))]
+        with last.desk() as desk:
+            searching = asyncio.create_task(last.search(Idle()))
+            await until(lambda: any(p.score == 1.5 for p in last.world.programs()))
+            await verdict(desk, leases[0], fake_source(2.0))
+            async with asyncio.timeout(WITHIN_S):
+                await searching
+        assert [p.proposer for p in last.world.programs()] == ["seed", "fake", "agent"]
+
     async def test_nobody_is_given_the_place_of_a_proposal_that_is_on_its_way(self, last: Party) -> None:
         goes_on = asyncio.Event()
 
