@@ -118,6 +118,7 @@ def _take_all(desk: Desk, ours: Answer) -> StopReason | None:
     refusal: StopReason | None = None
     try:
         with desk.open_run() as run:
+            run.note_opening({})
             steering = run.storage.steering()
             run.obey(steering)
             run.storage.note(Step(StepKind.OBEY, other=len(steering.records)))
