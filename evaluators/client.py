@@ -14,7 +14,9 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol
+from weakref import WeakKeyDictionary
 
+from evaluators.device_account import DeviceAccount, DeviceNews
 from evaluators.errors import JudgeError, SandboxError, TaskError, UsageError
 from evaluators.evaluation import Duel, Environment, Evaluation
 from evaluators.profile import Profile
@@ -74,8 +76,15 @@ class Judge(Protocol):
         """Compare two programs that passed, paired and interleaved. Time-scored tasks only."""
         ...
 
-    async def held_up_s(self, last_s: float) -> float:
-        """Of the last so many seconds, how many it waited for another judge of this machine that had the device."""
+    def held_up_s(self, last_s: float) -> float:
+        """Of the last so many seconds, how many it waited for another judge of this machine that had the device.
+
+        Also while it gets ready, and when it is gone.
+        """
+        ...
+
+    def device_s(self) -> float | None:
+        """Seconds of the device that went to what the calling task asked and has no answer to; ``None``: unknown."""
         ...
 
     async def profile(self, source: str, language: Language) -> Profile | None:
@@ -116,6 +125,9 @@ class ProcessJudge:
         self._waiting: dict[int, asyncio.Future[Any]] = {0: asyncio.get_running_loop().create_future()}
         self._first = self._waiting[0]
         self._lost: str | None = None
+        self._device = DeviceAccount()
+        self._asked: WeakKeyDictionary[asyncio.Task[Any], int] = WeakKeyDictionary()
+        """The question that a task asked last, until it is answered."""
         self._listening = asyncio.create_task(self._listen())
 
     @property
@@ -146,9 +158,14 @@ class ProcessJudge:
         """See :class:`Judge`."""
         return Duel.model_validate(await self._ask("duel", challenger=challenger, occupant=occupant))
 
-    async def held_up_s(self, last_s: float) -> float:
+    def held_up_s(self, last_s: float) -> float:
         """See :class:`Judge`."""
-        return float(await self._ask("held_up_s", last_s=last_s))
+        return self._device.held_up_s(last_s)
+
+    def device_s(self) -> float:
+        """See :class:`Judge`."""
+        number = self._asked.get(_this_task())
+        return 0.0 if number is None else self._device.device_s(number)
 
     async def profile(self, source: str, language: Language) -> Profile | None:
         """See :class:`Judge`."""
@@ -173,11 +190,16 @@ class ProcessJudge:
             raise JudgeError(self._lost)
         number = next(self._numbers)
         future = self._waiting[number] = asyncio.get_running_loop().create_future()
+        task = _this_task()
+        self._device.forget(self._asked.get(task, number))
+        self._asked[task] = number
         self._writer.write(pack({"id": number, "method": method, "params": params}))
         try:
-            return await future
+            answer = await future
         finally:
             self._waiting.pop(number, None)
+        self._device.forget(self._asked.pop(task))
+        return answer
 
     async def _listen(self) -> None:
         try:
@@ -189,6 +211,9 @@ class ProcessJudge:
             self._lose(f"the judge ended (exit code {code})")
 
     def _deliver(self, message: Message) -> None:
+        if "device" in message:
+            self._device.note(message["id"], DeviceNews(message["device"]))
+            return
         future = self._waiting.get(message["id"])
         if future is None or future.done():
             return
@@ -234,6 +259,13 @@ async def start_judge(settings: JudgeSettings) -> ProcessJudge:
     wanted = {"lanes": settings.lanes, "sandbox": settings.sandbox, "target": settings.target}
     writer.write(pack({"task_folder": str(settings.task_folder), **wanted}))
     return judge
+
+
+def _this_task() -> asyncio.Task[Any]:
+    task = asyncio.current_task()
+    if task is None:
+        raise JudgeError("a judge is asked by a task of the loop")
+    return task
 
 
 def _parse(body: bytes) -> Message:

@@ -79,11 +79,6 @@ class CompilingJudge:
         """
         raise JudgeError("there are no duels without a GPU")
 
-    def held_up_s(self, last_s: float) -> float:
-        """Never: nothing is timed."""
-        del last_s
-        return 0.0
-
     def profile(self, source: str, language: Language) -> None:
         """There is nothing to run it on."""
 

@@ -7,16 +7,12 @@ import os
 import stat
 import tempfile
 import threading
-import time
-from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from evaluators.device_account import DeviceNews, Watch, unwatched
 from evaluators.errors import UsageError
-
-KEPT_WAITS = 1000
-"""How many waits for other judges are remembered."""
 
 
 class DeviceLock:
@@ -27,8 +23,8 @@ class DeviceLock:
     different temporary folders (``TMPDIR``) do not see each other.
     """
 
-    def __init__(self, name: str) -> None:
-        """Nothing is held yet.
+    def __init__(self, name: str, watch: Watch = unwatched) -> None:
+        """Nothing is held yet; ``watch`` is told when another judge is waited for, and who has the device.
 
         Raises:
             UsageError: what lies at the lock's place is no lock.
@@ -36,8 +32,7 @@ class DeviceLock:
         self._thread_lock = threading.Lock()
         self._path = Path(tempfile.gettempdir()) / f"kernel-evolve-{name}.lock"
         self._fd = _open(self._path)
-        self._waits: deque[tuple[float, float]] = deque(maxlen=KEPT_WAITS)
-        self._waiting_since: float | None = None
+        self.watch = watch
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -52,13 +47,6 @@ class DeviceLock:
                 yield
             finally:
                 fcntl.flock(self._fd, fcntl.LOCK_UN)
-
-    def held_up_s(self, last_s: float) -> float:
-        """Of the last so many seconds, how many this judge waited for another one that had the device."""
-        now = time.monotonic()
-        since = self._waiting_since
-        waits = [*self._waits, *([] if since is None else [(since, now)])]
-        return sum(max(end - max(start, now - last_s), 0.0) for start, end in waits)
 
     def close(self) -> None:
         """Give the descriptor back."""
@@ -77,10 +65,11 @@ class DeviceLock:
         try:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            self._waiting_since = time.monotonic()
-            fcntl.flock(self._fd, fcntl.LOCK_EX)
-            self._waits.append((self._waiting_since, time.monotonic()))
-            self._waiting_since = None
+            self.watch(DeviceNews.HELD_UP)
+            try:
+                fcntl.flock(self._fd, fcntl.LOCK_EX)
+            finally:
+                self.watch(DeviceNews.GOES_ON)
 
 
 def _open(path: Path) -> int:

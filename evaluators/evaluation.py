@@ -105,7 +105,9 @@ class Untimed(Frozen):
     kind: Literal["untimed"] = "untimed"
     reason: str
     noisy: bool = False
-    """The machine was not quiet enough: measured again, it may have a speed."""
+    """Others used the machine, as the program beside it shows too: measured again, it may have a speed.
+
+    Not so where its own times alone stray: a program could see to that until chance is kind to it."""
 
 
 class Cost(Frozen):
@@ -231,6 +233,11 @@ class Evaluation(Frozen):
     cost: Cost = Cost()
     artifacts: tuple[Artifact, ...] = ()
 
+    @property
+    def noisy(self) -> bool:
+        """Whether it has no time because others used the machine: see :attr:`Untimed.noisy`."""
+        return isinstance(self.timing, Untimed) and self.timing.noisy
+
     @model_validator(mode="after")
     def _possible(self) -> Self:
         passed = self.status is Status.PASSED
@@ -273,6 +280,6 @@ class Duel(Frozen):
     rounds: NonNegativeInt = 0
     failure: Status | None = None
     noisy: bool = False
-    """Undecided because others used the machine: held again, it may have an outcome."""
+    """Undecided because others used the machine, as both programs show: held again, it may have an outcome."""
     message: str = ""
     cost: Cost = Cost()

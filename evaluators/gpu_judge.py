@@ -22,6 +22,7 @@ from evaluators.cuda.health import refuse_quarantined
 from evaluators.cuda.oracle import with_device_oracle
 from evaluators.cuda.platform import CudaPlatform
 from evaluators.device import Cpu
+from evaluators.device_account import Watch, unwatched
 from evaluators.environment import describe_environment
 from evaluators.errors import JudgeError, TaskError, UsageError
 from evaluators.evaluation import Environment
@@ -81,7 +82,7 @@ def preload(task: Task, *, interprets: bool = False) -> tuple[str, ...]:
 
 @contextmanager
 def open_gpu_judge(
-    task: Task, sandbox: SandboxMode, cpu: Cpu, priority: Priority, target: str | None = None
+    task: Task, sandbox: SandboxMode, cpu: Cpu, priority: Priority, target: str | None = None, watch: Watch = unwatched
 ) -> Iterator[tuple[KernelJudge | CompilingJudge, Environment]]:
     """A judge on the first GPU, or one that only compiles where there is none or where a target is asked for.
 
@@ -108,7 +109,7 @@ def open_gpu_judge(
             return
         platform = CudaPlatform(gpu, zygote, scratch, builds, frozenset(cpu.cores), builds_apart=apart)
         stack.callback(platform.close)
-        device = GpuLock(gpu)
+        device = GpuLock(gpu, watch)
         sys.setswitchinterval(SWITCH_S)
         judge = _on_device(task, platform, device, builds, environment, scratch, builder_cores(cpu))
         stack.callback(judge.close)

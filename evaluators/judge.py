@@ -24,6 +24,7 @@ from evaluators.calibration import Bench, WorkloadCalibration, build_baselines
 from evaluators.check_set import CheckSet
 from evaluators.client import ERROR_KINDS, SandboxMode
 from evaluators.device import Cpu, find_cpu
+from evaluators.device_account import DeviceNews, Watch, unwatched
 from evaluators.device_lock import DeviceLock
 from evaluators.environment import describe_environment
 from evaluators.errors import JudgeError, TaskError, UsageError
@@ -73,10 +74,6 @@ class TaskJudge(Protocol):
         """See :class:`evaluators.client.Judge`."""
         ...
 
-    def held_up_s(self, last_s: float) -> float:
-        """See :class:`evaluators.client.Judge`."""
-        ...
-
     def profile(self, source: str, language: Language) -> Profile | None:
         """See :class:`evaluators.client.Judge`."""
         ...
@@ -88,7 +85,13 @@ class TaskJudge(Protocol):
 
 @contextmanager
 def open_judge(
-    task: Task, *, sandbox: SandboxMode, lanes: int, priority: Priority = "ordinary", target: str | None = None
+    task: Task,
+    *,
+    sandbox: SandboxMode,
+    lanes: int,
+    priority: Priority = "ordinary",
+    target: str | None = None,
+    watch: Watch = unwatched,
 ) -> Iterator[tuple[TaskJudge, Environment]]:
     """A judge for one task in this process, with its zygote below it.
 
@@ -98,6 +101,7 @@ def open_judge(
         lanes: evaluations in flight, for value-scored tasks.
         priority: what this process runs at, for the record.
         target: for tasks of a GPU: compile for this one, and time nothing.
+        watch: told who has the device and who waits for it.
 
     Raises:
         UsageError: the task, the compiler or the sandbox is not as it must be.
@@ -106,7 +110,7 @@ def open_judge(
     if "cpp" in task.languages:
         find_compiler()
     if GPU_LANGUAGES & set(task.languages):
-        with open_gpu_judge(task, sandbox, cpu, priority, target) as opened:
+        with open_gpu_judge(task, sandbox, cpu, priority, target, watch) as opened:
             yield opened
         return
     if target is not None:
@@ -117,9 +121,9 @@ def open_judge(
         environment = describe_environment(task, cpu, zygote.layers.level, priority)
         builds = Builds(zygote, scratch, frozenset(cpu.cores))
         if task.evaluator == "kernel":
-            judge: TaskJudge = _kernel_judge(task, zygote, builds, cpu, environment, scratch)
+            judge: TaskJudge = _kernel_judge(task, zygote, builds, cpu, environment, scratch, watch)
         else:
-            judge = _value_judge(task, zygote, builds, cpu, environment, lanes)
+            judge = _value_judge(task, zygote, builds, cpu, environment, lanes, watch)
         stack.callback(judge.close)
         yield judge, environment
 
@@ -147,14 +151,14 @@ def preload_for(task: Task) -> tuple[str, ...]:
 
 
 def _kernel_judge(
-    task: Task, zygote: Zygote, builds: Builds, cpu: Cpu, environment: Environment, scratch: Path
+    task: Task, zygote: Zygote, builds: Builds, cpu: Cpu, environment: Environment, scratch: Path, watch: Watch
 ) -> KernelJudge:
     if len(cpu.cores) < task.threads:
         raise TaskError(f"task {task.name} wants {task.threads} threads; this process may use {len(cpu.cores)} cores")
     cpus = frozenset(cpu.cores[-task.threads :])
     platform = CpuPlatform(zygote, builds, cpus, cpu.last_level_cache_bytes)
     reference, lock = load_reference(task), load_lock(task)
-    device = DeviceLock("cpu")
+    device = DeviceLock("cpu", watch)
     with device.held():
         ceilings = platform.measure_ceilings(task)
         baselines = build_baselines(task, builds)
@@ -166,10 +170,10 @@ def _kernel_judge(
 
 
 def _value_judge(
-    task: Task, zygote: Zygote, builds: Builds, cpu: Cpu, environment: Environment, lanes: int
+    task: Task, zygote: Zygote, builds: Builds, cpu: Cpu, environment: Environment, lanes: int, watch: Watch
 ) -> ValueJudge:
     places = [Lane(task, zygote, _lane_cores(cpu, task, index)) for index in range(lanes)]
-    return ValueJudge(task, builds, places, environment)
+    return ValueJudge(task, builds, places, environment, watch)
 
 
 def _lane_cores(cpu: Cpu, task: Task, index: int) -> frozenset[int]:
@@ -183,6 +187,8 @@ class Server:
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
         self._sending = threading.Lock()
+        self._in_hand: dict[int, int] = {}
+        """By thread, the question that it works on."""
 
     def serve(self) -> None:
         """Until the search closes the connection."""
@@ -193,7 +199,7 @@ class Server:
             task = load_task(Path(settings["task_folder"]))
             priority = raise_priority() if _is_timed_here(task) else "ordinary"
             options = {key: settings[key] for key in ("sandbox", "lanes", "target")}
-            opened = open_judge(task, priority=priority, **options)
+            opened = open_judge(task, priority=priority, watch=self._tell, **options)
             with opened as (judge, environment):
                 judge.calibrate()
                 self._send({"id": 0, "result": _ready(judge, task, environment)})
@@ -205,21 +211,23 @@ class Server:
         pool = ThreadPoolExecutor(lanes, thread_name_prefix="lane")
         try:
             while (request := read(self._sock)) is not None:
-                if request["method"] == "held_up_s":  # whoever asks wants to know why the lanes do not answer
-                    self._send({"id": request["id"], "result": judge.held_up_s(**request["params"])})
-                else:
-                    pool.submit(self._answer, judge, request)
+                pool.submit(self._answer, judge, request)
         finally:  # nobody waits for what is still in hand: it ends when its runner does
             _end_soon()
             pool.shutdown(wait=False, cancel_futures=True)
 
     def _answer(self, judge: TaskJudge, request: Message) -> None:
+        self._in_hand[threading.get_ident()] = request["id"]
         try:
             result = _call(judge, request["method"], request["params"])
             answer: Message = {"id": request["id"], "result": result.model_dump(mode="json") if result else None}
         except Exception as error:  # whatever it is, the search must learn of it and not wait for ever
             answer = {"id": request["id"], "error": describe_error(error)}
         self._send(answer)
+
+    def _tell(self, news: DeviceNews) -> None:
+        """Tell what becomes of the question that this thread works on; before there is any, of getting ready."""
+        self._send({"id": self._in_hand.get(threading.get_ident(), 0), "device": news.value})
 
     def _send(self, message: Message) -> None:
         with self._sending, contextlib.suppress(BrokenPipeError, ConnectionError):

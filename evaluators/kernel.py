@@ -14,6 +14,7 @@ from evaluators.cascade import Case, correctness, smoke, timed_rounds
 from evaluators.check_set import CheckSet
 from evaluators.checker import Checker
 from evaluators.confidence import least_rounds, ratio_interval
+from evaluators.device_account import in_use
 from evaluators.device_lock import DeviceLock
 from evaluators.duel import StartPair, failed_duel, measured_blocks, run_duel
 from evaluators.errors import JudgeError
@@ -24,7 +25,7 @@ from evaluators.plan import layout_of
 from evaluators.platform import Platform
 from evaluators.profile import Profile
 from evaluators.profiling import no_profile, profile_case, workload_to_profile
-from evaluators.report import Subject, disturbed, failed_evaluation, passed_evaluation
+from evaluators.report import Subject, failed_evaluation, passed_evaluation
 from evaluators.rounds import PairedTimes
 from evaluators.scoring import ALPHA, combined_log_ratios, normalised_weights, relative_half_width
 from evaluators.source import source_hash
@@ -151,7 +152,7 @@ class KernelJudge:
         device_class = self._environment.device_class
         try:
             program = self._build(trail, source, language, observed=True)
-            with self._device.held(), trail.on_device(), self._case(self.arena, program, trail) as case:
+            with self._on_device(trail), self._case(self.arena, program, trail) as case:
                 trail.enter(Stage.PROFILE)
                 calibration, samples = self.calibrations[workload.name], self._platform.can_sample
                 found = profile_case(self.bench, self.arena, case, calibration, device_class, samples=samples)
@@ -175,10 +176,6 @@ class KernelJudge:
                     break
         return times
 
-    def held_up_s(self, last_s: float) -> float:
-        """Of the last so many seconds, how many it waited for another judge that had the device."""
-        return self._device.held_up_s(last_s)
-
     def close(self) -> None:
         """End the baselines' runners and give the device's lock back."""
         self._heldout.close()
@@ -201,20 +198,25 @@ class KernelJudge:
         try:
             program = self._build(trail, source, language)
             ahead()
-            with self._device.held(), trail.on_device():
+            with self._on_device(trail):
                 evaluation = stages(trail, program)
             for wait_s in patience_s:
-                if not disturbed(evaluation):
+                if not evaluation.noisy:
                     break
                 time.sleep(wait_s)
                 ahead()
-                with self._device.held(), trail.on_device():
+                with self._on_device(trail):
                     evaluation = stages(trail, program)
         except CandidateFailure as failure:
             return failed_evaluation(self._subject(source), trail, self._looked_at(failure))
         except JudgeError as error:
             return failed_evaluation(self._subject(source), trail, our_failure(error))
         return evaluation.model_copy(update={"cost": trail.cost()})
+
+    @contextmanager
+    def _on_device(self, trail: Trail) -> Iterator[None]:
+        with self._device.held(), in_use(self._device.watch), trail.on_device():
+            yield
 
     def _build(
         self, trail: Trail, source: str, language: Language, whose: str = CHALLENGER, *, observed: bool = False
@@ -265,7 +267,7 @@ class KernelJudge:
             ):
                 yield ours, theirs
 
-        with self._device.held(), trail.on_device():
+        with self._on_device(trail):
             yield start
 
     def _speedup(self, case: Case) -> Interval | None:

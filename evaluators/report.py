@@ -18,7 +18,7 @@ from evaluators.evaluation import (
     WorkloadResult,
 )
 from evaluators.failure import CandidateFailure
-from evaluators.scoring import ALPHA, call_interval, crowded, relative_half_width, too_short
+from evaluators.scoring import ALPHA, call_interval, crowded, relative_half_width, stray, too_short
 from evaluators.source import source_hash
 from evaluators.task import Task, Workload
 from evaluators.trail import Trail
@@ -26,8 +26,6 @@ from evaluators.trail import Trail
 DETAIL_CAP = 8000
 NOISY_HALF_WIDTH = 0.25
 """A speed-up whose interval is still this wide (relative) after all rounds is no measurement."""
-
-DISTURBED = "too noisy: the programs waited"
 
 
 @dataclass(frozen=True)
@@ -132,14 +130,6 @@ def workload_result(workload: Workload, case: Case, calibration: WorkloadCalibra
     )
 
 
-def disturbed(evaluation: Evaluation) -> bool:
-    """Whether it passed and has no time because others used the machine: another try may have one.
-
-    Not so where the interval is wide for another reason: a program could see to that until chance is kind to it.
-    """
-    return isinstance(evaluation.timing, Untimed) and evaluation.timing.reason.startswith(DISTURBED)
-
-
 def _untimed(speedup: Interval | None, case: Case) -> Untimed | None:
     if speedup is None:
         return Untimed(reason="no baseline to compare with, or too few rounds")
@@ -149,11 +139,12 @@ def _untimed(speedup: Interval | None, case: Case) -> Untimed | None:
         return Untimed(reason=words)
     waited = crowded(series)
     if waited is not None:
-        words = f"{DISTURBED} {100 * waited:.0f} % of the time for a core; others use this machine"
+        words = f"too noisy: the programs waited {100 * waited:.0f} % of the time for a core; others use this machine"
         return Untimed(reason=words, noisy=True)
     half = relative_half_width(speedup)
     if half > NOISY_HALF_WIDTH:
-        return Untimed(reason=f"too noisy: the interval is ±{100 * half:.0f} % wide after all rounds", noisy=True)
+        words = f"too noisy: the interval is ±{100 * half:.0f} % wide after all rounds"
+        return Untimed(reason=words, noisy=stray(series, NOISY_HALF_WIDTH))
     return None
 
 

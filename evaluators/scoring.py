@@ -67,6 +67,19 @@ def crowded(times: Iterable[PairedTimes]) -> float | None:
     return share if share > MOST_WAITED else None
 
 
+def stray(times: Iterable[PairedTimes], half_width: float) -> bool:
+    """Whether in one of these series the opponent's own calls strayed so far: then it is the machine that is unsteady.
+
+    A program can see to it that its own times stray, not that those of a program do that runs while it is stopped.
+
+    Args:
+        times: what was measured.
+        half_width: relative, of the interval of the opponent's median call.
+    """
+    intervals = [call_interval(series.theirs) for series in times]
+    return any(found is not None and relative_half_width(found) > half_width for found in intervals)
+
+
 def too_short(times: Iterable[PairedTimes]) -> bool:
     """Whether in most rounds of one of these series both programs' calls were too short to be told apart."""
     return any(sum(series.unresolved) > len(series.unresolved) / 2 for series in times)

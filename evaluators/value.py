@@ -12,6 +12,7 @@ from types import ModuleType
 
 from evaluators.build import Builds
 from evaluators.context import Context
+from evaluators.device_account import Watch, in_use, unwatched
 from evaluators.errors import JudgeError, TaskError
 from evaluators.evaluation import Duel, Environment, Evaluation, Stage, Status, Untimed
 from evaluators.failure import CandidateFailure, our_failure
@@ -26,13 +27,17 @@ BY_VALUE = Untimed(reason="scored by value")
 class ValueJudge:
     """Judges the candidates of one value-scored task; several at once, one in each lane."""
 
-    def __init__(self, task: Task, builds: Builds, lanes: list[Lane], environment: Environment) -> None:
+    def __init__(
+        self, task: Task, builds: Builds, lanes: list[Lane], environment: Environment, watch: Watch = unwatched
+    ) -> None:
+        """``watch`` is told whose time it is."""
         self._task = task
         self._function = load_evaluator(task)
         self._builds = builds
         self._environment = environment
         self._lanes: queue.SimpleQueue[Lane] = queue.SimpleQueue()
         self._all = lanes
+        self._watch = watch
         self._seed = (task.folder / task.seed_program).read_text(encoding="utf-8")
         for lane in lanes:
             self._lanes.put(lane)
@@ -57,11 +62,6 @@ class ValueJudge:
         """
         raise JudgeError(f"task {self._task.name} is scored by value: there are no duels")
 
-    def held_up_s(self, last_s: float) -> float:
-        """Never: nothing is timed."""
-        del last_s
-        return 0.0
-
     def profile(self, source: str, language: Language) -> None:
         """Where its time goes is no concern of a task that is scored by value."""
 
@@ -75,7 +75,7 @@ class ValueJudge:
         context = Context(self._task, self._seed, self._builds, lane, (source, language))
         subject = Subject(self._task, self._environment, source)
         try:
-            with context.trail.on_device():
+            with in_use(self._watch), context.trail.on_device():
                 measures = self._measures(context)
             return self._passed(subject, context, measures, stage)
         except CandidateFailure as failure:

@@ -17,7 +17,7 @@ from evolve.database.codec import storable
 from evolve.database.steps import Opening, Shown, Step, StepKind
 from evolve.database.storage import Storage
 from evolve.equivalents import Equivalents
-from evolve.errors import EvolveError
+from evolve.errors import BudgetRefusedError, EvolveError
 from evolve.experience import Experience
 from evolve.population import Population
 from evolve.program_cache import ProgramCache
@@ -85,14 +85,15 @@ class Asking:
         proposer itself may spend.
 
         Raises:
-            EvolveError: the seed program has not been placed yet, or a cap is met; see :meth:`may_ask`.
+            EvolveError: the seed program has not been placed yet; see :meth:`may_ask`.
+            BudgetRefusedError: a cap is met, or the last place was given to an agent this instant.
         """
         if self.population.best is None:
             raise EvolveError("the seed program has to be judged and placed before anything is asked")
         begun = self.broken_off.next()
         number = self._reserve_number(Charge(candidates=1) + extra, begun.number if begun else None)
         if isinstance(number, StopReason):
-            raise EvolveError(f"the cap on {number.value} is met")
+            raise BudgetRefusedError(number)
         if begun is not None:
             return self._context(number, begun.island, begun.parent, begun.inspirations, resumes=begun.proposer)
         choice = self.population.choose(number, self.settings.search, turn=self._turn(number))
@@ -107,12 +108,22 @@ class Asking:
         return self._context(number, structure.island, structure.number, variants, variant_of=structure.number)
 
     def may_ask(self, extra: Charge = NOTHING) -> bool:
-        """Whether :meth:`ask` would go through now."""
+        """Whether :meth:`ask` would go through now, as far as is known."""
         return self.population.best is not None and self.stop_reason(extra) is None
 
     def stop_reason(self, extra: Charge = NOTHING) -> StopReason | None:
         """The cap that forbids another proposal while nothing is in flight; ``None`` while the search may go on."""
         return self.budget.reached() or self.budget.refusal(Charge(candidates=1) + extra)
+
+    def count_places(self) -> int:
+        """How many places under the cap on candidates agents hold; nobody else is given them from here on."""
+        if self.budget.caps.candidates is not None:
+            self.budget.aside = self.storage.places(time.time())
+        return self.budget.aside
+
+    def spent_cap(self, extra: Charge = NOTHING) -> StopReason | None:
+        """The cap that leaves no room for another proposal, whatever becomes of what is in flight or with agents."""
+        return self.budget.reached() or self.budget.hopeless(Charge(candidates=1) + extra)
 
     def withdraw(self, context: ProposeContext) -> None:
         """Nobody could be asked: give the reservation back, and go on with what was broken off another time."""
@@ -137,8 +148,14 @@ class Asking:
         """Whose turn it is under a number: variants tuned inside stay on their island and take nobody's."""
         return number - self.variants
 
+    def _promise(self) -> None:
+        """Say that one more program is on its way, and see which places agents hold by then."""
+        if self.budget.caps.candidates is not None:
+            self.budget.aside = self.storage.promise(self.budget.promised.candidates + 1)
+
     def _reserve_number(self, charge: Charge, number: int | None = None) -> int | StopReason:
         """Reserve for a proposal under this number, or the next one."""
+        self._promise()
         reservation = self.budget.reserve(charge)
         if isinstance(reservation, StopReason):
             return reservation

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
+from collections.abc import Callable
 
 from evolve.tuning import Family
 from evolve.unquiet import Unquiet, unmeasured
@@ -11,14 +13,14 @@ from evolve.unquiet import Unquiet, unmeasured
 class Backlog:
     """What is to be judged and what is to be placed. Nothing here is in the hands of the judge."""
 
-    def __init__(self) -> None:
-        """Nothing is there yet."""
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        """Nothing is there yet; ``clock`` gives monotonic seconds."""
         self.waiting: deque[Family] = deque()
         """To be judged, the next one first."""
         self._judged: deque[Family] = deque()
         self._held: list[Family] = []
         """Judged families whose placement a cap refused."""
-        self._unquiet = Unquiet()
+        self._unquiet = Unquiet(clock)
 
     @property
     def unplaced(self) -> int:
@@ -40,12 +42,26 @@ class Backlog:
             self._judged.append(family)
 
     def next_to_place(self, *, idle: bool) -> Family | None:
-        """The family whose turn it is; ``idle``: the judge has nothing to evaluate."""
-        return self._judged.popleft() if self._judged else self._unquiet.take(idle=idle)
+        """The family whose turn it is; ``idle``: the judge has nothing to evaluate.
+
+        Turns are taken in the order of judgement. What noise spoilt has its turn while the judge is idle; if that does
+        not happen for long it lines up with the others: one family a turn, so that neither a search without a pause nor
+        the families of a bad hour keep anybody waiting for ever.
+        """
+        overdue = self._unquiet.overdue()
+        if overdue is not None:
+            self._judged.append(overdue)
+        if self._judged:
+            return self._judged.popleft()
+        return self._unquiet.take() if idle else None
+
+    def due_s(self, *, idle: bool) -> float | None:
+        """Seconds until :meth:`next_to_place` may have one although nothing happens; ``None`` where it has to."""
+        return self._unquiet.due_s(idle=idle)
 
     def last_to_place(self) -> Family | None:
         """A family that waits for a quieter machine, when there is nothing else left to do."""
-        return self._unquiet.take(idle=True, now=True)
+        return self._unquiet.take(now=True)
 
     def patient(self, family: Family) -> bool:
         """Whether a family is measured yet another time if noise spoils the next one too."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from evaluators.evaluation import Cost, Evaluation
@@ -22,6 +23,7 @@ class Booking:
         self._storage = storage
         self._budget = budget
         self.largest_device_s = largest_device_s
+        """An evaluation may need as much."""
 
     def judged(
         self, program: Program, evaluation: Evaluation, reservation: Reservation | None, *, judge_failed: bool = False
@@ -59,26 +61,25 @@ class Booking:
         self._settle(reservation, entry.charge)
         return replace(program, profile=profile)
 
-    def attempted(self, program: Program, reservation: Reservation, elapsed_s: float, text: str) -> None:
-        """Book a try that the judge failed on. What it took of the device is unknown, so all of the time counts."""
-        entry = _broken_off("infra", program, reservation, elapsed_s)
+    def attempted(self, program: Program, reservation: Reservation, cost: Cost, text: str) -> None:
+        """Book a try that the judge failed on."""
+        entry = _broken_off("infra", program, reservation, cost)
         if program.state is ProgramState.FINISHED:
             self._storage.add_ledger(entry)
         else:
             self._storage.add_attempt(program.number, entry, text)
         self._settle(reservation, entry.charge)
 
-    def spoilt(self, program: Program, reservation: Reservation, cost: Cost) -> None:
-        """Book a measurement that noise spoilt and that will be made again."""
-        entry = _entry("abandoned", program.number, cost)
+    def abandoned(self, program: Program, reservation: Reservation, cost: Cost) -> None:
+        """Book work that was broken off, or spoilt by noise, and will be done again."""
+        entry = _broken_off("abandoned", program, reservation, cost)
         self._storage.add_ledger(entry)
         self._settle(reservation, entry.charge)
 
-    def abandoned(self, program: Program, reservation: Reservation, elapsed_s: float) -> None:
-        """Book work that was broken off and will be done again."""
-        entry = _broken_off("abandoned", program, reservation, elapsed_s)
-        self._storage.add_ledger(entry)
-        self._settle(reservation, entry.charge)
+    def cut_short(self, program: Program, reservation: Reservation, cost: Cost) -> None:
+        """Book work that was broken off because no more of the device was left: as little is not tried again."""
+        self.abandoned(program, reservation, cost)
+        self.largest_device_s = max(self.largest_device_s, math.nextafter(reservation.worst.device_s, math.inf))
 
     def model_asked(self, request: ModelRequest) -> int:
         """Store a request to a model that is about to leave; returns its call's id."""
@@ -99,6 +100,6 @@ def _entry(kind: str, number: int, cost: Cost) -> LedgerEntry:
     return LedgerEntry(kind, Charge(device_s=cost.device_s), number, build_s=cost.build_s, wall_s=cost.wall_s)
 
 
-def _broken_off(kind: str, program: Program, reservation: Reservation, elapsed_s: float) -> LedgerEntry:
-    charge = Charge(device_s=min(elapsed_s, reservation.worst.device_s))
-    return LedgerEntry(kind, charge, program.number, wall_s=elapsed_s)
+def _broken_off(kind: str, program: Program, reservation: Reservation, cost: Cost) -> LedgerEntry:
+    charge = Charge(device_s=min(cost.device_s, reservation.worst.device_s))
+    return LedgerEntry(kind, charge, program.number, build_s=cost.build_s, wall_s=cost.wall_s)

@@ -84,6 +84,8 @@ class Budget:
         self._promised = NOTHING
         self._next = 0
         self._room: list[Callable[[], None]] = []
+        self.aside = 0
+        """Places under the cap on candidates that others than this process hold."""
 
     @property
     def spent(self) -> Spent:
@@ -126,9 +128,13 @@ class Budget:
             return StopReason.TARGET
         return None
 
-    def refusal(self, worst: Charge) -> StopReason | None:
-        """The cap that ``worst``, on top of what is spent and promised, would pass; ``None`` where it fits."""
-        return self._passed(worst, self._charge + self._promised)
+    def refusal(self, worst: Charge, *, placed: bool = False) -> StopReason | None:
+        """The cap that ``worst``, on top of what is spent, promised and set aside, would pass; ``None`` where it fits.
+
+        ``placed``: it has one of the places that are set aside.
+        """
+        aside = Charge(candidates=self.aside - placed)
+        return self._passed(worst, self._charge + self._promised + aside)
 
     def hopeless(self, worst: Charge) -> StopReason | None:
         """The cap that ``worst`` would pass even if nothing were in flight: it can fit no more."""

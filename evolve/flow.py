@@ -153,11 +153,8 @@ class Flow:
             self._barren = 0
             self._spent = None  # a cap may have been raised
             self._make_room()
-        programs, refused = self._inbox.take()
-        for program in programs:
+        for program in self._inbox.take():
             self._take_in(program)
-        if refused is not None and not self._tasks:
-            self._refused = refused
 
     def _worth_waiting(self) -> bool:
         return self._inbox.unread() or (self._refused is None and self._inbox.worth_waiting())
@@ -169,8 +166,7 @@ class Flow:
                 self._placing = True
                 self._start(self._tender.tend(), self._tended)
             else:
-                idle = not self._backlog.waiting and not self._evaluating
-                family = self._backlog.next_to_place(idle=idle)
+                family = self._backlog.next_to_place(idle=self._judge_is_idle)
                 if family is not None:
                     self._place(family)
         while self._backlog.waiting and self._evaluating < self._lanes:
@@ -180,9 +176,16 @@ class Flow:
                 break
             self._evaluate(self._backlog.waiting.popleft(), reservation)
         while self._wants_proposal():
-            context = self._run.ask(self._proposers.worst)
+            try:
+                context = self._run.ask(self._proposers.worst)
+            except BudgetRefusedError:
+                break  # An agent was given the last place this instant.
             self._proposing += 1
             self._start(self._proposers.propose(context), partial(self._proposed, context))
+
+    @property
+    def _judge_is_idle(self) -> bool:
+        return not self._backlog.waiting and not self._evaluating
 
     def _place(self, family: Family) -> None:
         if self._tender.wanted():
@@ -214,7 +217,7 @@ class Flow:
         self._tasks[asyncio.create_task(work)] = collect
 
     async def _wait(self, stopped: Task) -> None:
-        """Until a task ends, mail comes or ``stop`` is set; the heart beats meanwhile."""
+        """Until a task ends, mail comes, what noise spoilt is due or ``stop`` is set; the heart beats meanwhile."""
         if self._tasks:
             self._inbox.busy()
         while True:
@@ -224,13 +227,19 @@ class Flow:
                 self._observer.on_progress(self._progress())
                 self._beat_at = now + HEARTBEAT_S
             rest_s = self._outage.rest_s()
-            limits = (self._beat_at - now, self._run.budget.remaining_s(), rest_s, self._inbox.until_look_s())
+            due_s = self._due_s()
+            limits = (self._beat_at - now, self._run.budget.remaining_s(), rest_s, due_s, self._inbox.until_look_s())
             timeout = min(limit for limit in limits if limit is not None)
             done, _ = await asyncio.wait((*self._tasks, stopped), timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
             rested = rest_s is not None and self._outage.rest_s() is None
             over = self._run.budget.remaining_s() == 0.0
-            if done or rested or over or not self._tasks or self._inbox.news():
+            due = self._due_s() == 0.0
+            if done or rested or over or due or not self._tasks or self._inbox.news():
                 return
+
+    def _due_s(self) -> float | None:
+        """Seconds until there is somebody to place whom only the clock sends."""
+        return None if self._placing else self._backlog.due_s(idle=self._judge_is_idle)
 
     def _collect(self) -> None:
         """Take in every task that ended, in the order in which they were launched."""
@@ -365,7 +374,7 @@ class Flow:
             return Outcome(RunStatus.INTERRUPTED, None, "interrupted")
         exhausted = self._barren >= self._run.settings.search.give_up_after and self._proposers.down
         paused = self._outage.paused or (str(exhausted) if exhausted else None)
-        reason = self._run.stop_reason(self._proposers.worst) or self._spent or self._refused
+        reason = self._run.spent_cap(self._proposers.worst) or self._spent or self._refused
         if reason is None and paused:
             return Outcome(RunStatus.INTERRUPTED, None, f"paused: {paused}")
         if reason is None and not self._proposers.any():

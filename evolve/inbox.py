@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -51,7 +50,8 @@ class Inbox:
         self._clock = clock
         self._count = self._seen = MailCount()
         self._obeyed = run.orders
-        self._answers: deque[Answer] = deque()
+        self._answers: list[Answer] = []
+        self._places = self._places_seen = 0
         self._look_at = clock()
         self._idle_since: float | None = None
 
@@ -65,16 +65,16 @@ class Inbox:
         return max(0.0, self._look_at - self._clock())
 
     def news(self) -> bool:
-        """Whether something came that is not read yet; looks only every :data:`LOOK_S`."""
+        """Whether something came that is not read yet, or a lease began or ended; looks only every :data:`LOOK_S`."""
         if self.until_look_s() == 0.0:
             self._look()
-        return self._count != self._seen
+        return (self._count, self._places) != (self._seen, self._places_seen)
 
     def read(self) -> bool:
         """Read what came and obey what is ordered; whether there was an order."""
         if not self.news():
             return False
-        before, self._seen = self._seen, self._count
+        before, self._seen, self._places_seen = self._seen, self._count, self._places
         if self._seen.answers != before.answers:
             known = {answer.id for answer in self._answers}
             self._answers.extend(a for a in self._run.storage.waiting_answers() if a.id not in known)
@@ -83,18 +83,13 @@ class Inbox:
         self._obey()
         return True
 
-    def take(self) -> tuple[list[Program], StopReason | None]:
-        """Make programs of the answers, oldest first; or say which cap keeps some waiting."""
-        taken: list[Program] = []
+    def take(self) -> list[Program]:
+        """Make programs of the answers, oldest first; those for which a cap leaves no room go on waiting."""
         if self._run.population.best is None:
-            return taken, None  # The seed comes first.
-        while self._answers:
-            program = self._run.take(self._answers[0])
-            if isinstance(program, StopReason):
-                return taken, program
-            self._answers.popleft()
-            taken.append(program)
-        return taken, None
+            return []  # The seed comes first.
+        results = [(answer, self._run.take(answer)) for answer in self._answers]
+        self._answers = [answer for answer, became in results if isinstance(became, StopReason)]
+        return [became for _, became in results if isinstance(became, Program)]
 
     def unread(self) -> bool:
         """Whether something came up to this instant: what came last must not be left lying."""
@@ -110,15 +105,18 @@ class Inbox:
         now = self._clock()
         if self._idle_since is None:
             self._idle_since = now
+        if self._run.budget.reached() is not None:
+            return False
+        if self._idle.leases and self._run.storage.open_leases(time.time()):
+            return True
         if self._answers or self._run.stop_reason() is not None:
             return False
-        if self._idle.wait or now - self._idle_since < self._idle.linger_s:
-            return True
-        return self._idle.leases and bool(self._run.storage.open_leases(time.time()))
+        return self._idle.wait or now - self._idle_since < self._idle.linger_s
 
     def _look(self) -> None:
         self._look_at = self._clock() + LOOK_S
         self._count = self._run.storage.mail_count()
+        self._places = self._run.count_places()
 
     def _obey(self) -> None:
         steering = self._run.storage.steering()

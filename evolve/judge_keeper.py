@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from evaluators.client import Judge, JudgeReady
 from evaluators.errors import JudgeError, TaskError
+from evaluators.evaluation import Cost
 from evolve.errors import JudgeUnavailableError
 
 JudgeFactory = Callable[[], Awaitable[Judge]]
@@ -19,8 +21,6 @@ STARTS = 3
 
 READY_S = 1800.0
 """How long a judge may take to get ready, where the task says nothing of it."""
-LAST_WORD_S = 2.0
-"""How long a judge that does not answer has to say that it waits for another one."""
 
 T = TypeVar("T")
 
@@ -33,11 +33,19 @@ class TaskFailedError(JudgeError):
     """The task's own evaluator could not deal with a program's answer; the judge is well."""
 
 
+@dataclass
+class Use:
+    """What a question took, answered or not."""
+
+    cost: Cost = field(default_factory=Cost)
+    """Time since it was put, and seconds of the device: of a judge that cannot say so all that time."""
+
+
 class JudgeKeeper:
     """Owns the judge's process. Any failure of an answer discards that judge; the next question starts another."""
 
     def __init__(self, start: JudgeFactory, ready_s: float = READY_S) -> None:
-        """Nothing is started yet; a judge has ``ready_s`` to get ready."""
+        """Nothing is started yet; a judge has ``ready_s`` to get ready, besides what it waits for others."""
         self._start = start
         self._ready_s = ready_s
         self._judge: Judge | None = None
@@ -62,13 +70,21 @@ class JudgeKeeper:
         await self._begin()
         return self.ready
 
-    async def call(self, question: Callable[[Judge], Awaitable[T]], deadline_s: float, *, alone: bool = False) -> T:
+    async def call(
+        self,
+        question: Callable[[Judge], Awaitable[T]],
+        deadline_s: float,
+        *,
+        alone: bool = False,
+        use: Use | None = None,
+    ) -> T:
         """Ask the judge; with ``alone`` nothing else is in its hands meanwhile.
 
         Args:
             question: what to ask.
             deadline_s: how long to wait; while another judge of this machine has the device no time passes.
             alone: see above.
+            use: where to put down what it took, whatever the end.
 
         Raises:
             JudgeHungError: no answer after ``deadline_s``; the judge was discarded.
@@ -79,7 +95,7 @@ class JudgeKeeper:
         async with self._gate.alone() if alone else self._gate.shared():
             judge = await self._current()
             try:
-                async with _deadline(judge, deadline_s) as limit:
+                async with _deadline(judge, deadline_s) as limit, _counted(judge, use or Use()):
                     return await question(judge)
             except TimeoutError as error:
                 await self.discard(judge)
@@ -122,7 +138,7 @@ class JudgeKeeper:
     async def _begin(self) -> None:
         judge = await self._start()
         try:
-            async with asyncio.timeout(self._ready_s) as limit:
+            async with _deadline(judge, self._ready_s) as limit:
                 self._ready = await judge.ready()
         except BaseException as error:
             with suppress(JudgeError):
@@ -152,16 +168,19 @@ async def _expire(limit: asyncio.Timeout, judge: Judge, deadline_s: float) -> No
     while left_s > 0:
         await asyncio.sleep(left_s)
         elapsed_s = clock() - started
-        left_s = deadline_s + await _held_up_s(judge, elapsed_s) - elapsed_s
+        left_s = deadline_s + judge.held_up_s(elapsed_s) - elapsed_s
     limit.reschedule(clock())
 
 
-async def _held_up_s(judge: Judge, last_s: float) -> float:
-    """What a judge says of its waiting, or 0 where it does not even say that."""
-    with suppress(JudgeError, TimeoutError):
-        async with asyncio.timeout(LAST_WORD_S):
-            return await judge.held_up_s(last_s)
-    return 0.0
+@asynccontextmanager
+async def _counted(judge: Judge, use: Use) -> AsyncIterator[None]:
+    clock = asyncio.get_running_loop().time
+    asked = clock()
+    try:
+        yield
+    finally:
+        wall_s, device_s = clock() - asked, judge.device_s()
+        use.cost = Cost(device_s=wall_s if device_s is None else device_s, wall_s=wall_s)
 
 
 class _Gate:

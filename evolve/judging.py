@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable
 from typing import NoReturn, TypeVar
 
@@ -15,7 +14,7 @@ from evolve.budget import Charge, Reservation
 from evolve.database.records import DuelRecord
 from evolve.database.steps import Step, StepKind
 from evolve.errors import BudgetRefusedError, JudgeUnavailableError, UnquietError
-from evolve.judge_keeper import JudgeHungError, JudgeKeeper, TaskFailedError
+from evolve.judge_keeper import JudgeHungError, JudgeKeeper, TaskFailedError, Use
 from evolve.run import SEED_NUMBER, Run
 from evolve.types import Program, StopReason
 
@@ -25,7 +24,7 @@ TRIES = 3
 CALLS_PER_WORKLOAD = 30
 """Calls at the limit that a workload may take, rounds and checks together, before the judge counts as hung."""
 
-T = TypeVar("T")
+T = TypeVar("T", Evaluation, Duel)
 
 
 def deadline_s(task: Task, configured: float | None) -> float:
@@ -50,13 +49,11 @@ class Judging:
         run: Run,
         keeper: JudgeKeeper,
         note: Callable[[str], None],
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """``note`` gets one line whenever the judge failed."""
         self._run = run
         self._keeper = keeper
         self._note = note
-        self._clock = clock
         self._failure = ""
         """Of the judge, the last there was."""
         self._deadline_s = deadline_s(run.task, run.settings.search.evaluation_timeout_s)
@@ -110,10 +107,10 @@ class Judging:
             program, self._reserved(), lambda judge: judge.confirm(program.source, program.language), _failed_evaluation
         )
         if answer is not None:
-            timing = answer[0].timing
-            if patient and isinstance(timing, Untimed) and timing.noisy:
-                self._spoilt(program, answer[1], answer[0].cost, timing.reason)
-            return self._run.booking.confirmed(program, *answer)
+            found, reservation = answer
+            if patient and isinstance(found.timing, Untimed) and found.noisy:
+                self._spoilt(program, reservation, found.cost, found.timing.reason)
+            return self._run.booking.confirmed(program, found, reservation)
         given_up = self._given_up(program, Stage.CONFIRMATION)
         return self._run.booking.confirmed(program, given_up, None, judge_failed=True)
 
@@ -150,20 +147,20 @@ class Judging:
         reservation = self.reserve()
         if isinstance(reservation, StopReason):
             return program
-        started = self._clock()
+        use = Use()
         try:
             profile = await self._keeper.call(
-                lambda judge: judge.profile(program.source, program.language), reservation.worst.device_s
+                lambda judge: judge.profile(program.source, program.language), reservation.worst.device_s, use=use
             )
         except JudgeUnavailableError:
             self._run.budget.settle(reservation)
             raise
         except JudgeError as error:
-            self._run.booking.abandoned(program, reservation, self._clock() - started)
+            self._run.booking.abandoned(program, reservation, use.cost)
             self._note(f"program {program.number}: the judge failed to profile it: {error}")
             return program
         except asyncio.CancelledError:
-            self._run.booking.abandoned(program, reservation, self._clock() - started)
+            self._run.booking.abandoned(program, reservation, use.cost)
             raise
         if profile is None:
             self._run.budget.settle(reservation)
@@ -177,7 +174,7 @@ class Judging:
         return self._run.booking.confirmed(program, evaluation, None)
 
     def _spoilt(self, program: Program, reservation: Reservation, cost: Cost, why: str) -> NoReturn:
-        self._run.booking.spoilt(program, reservation, cost)
+        self._run.booking.abandoned(program, reservation, cost)
         raise UnquietError(f"program {program.number}: {why}")
 
     def _reserved(self) -> Reservation:
@@ -196,38 +193,37 @@ class Judging:
         """Ask up to :data:`TRIES` times; ``None`` when the judge failed every time. A retry has the judge alone."""
         tries = 0
         while True:
-            started = self._clock()
+            use = Use()
             try:
-                answer = await self._keeper.call(question, reservation.worst.device_s, alone=tries > 0)
+                answer = await self._keeper.call(question, reservation.worst.device_s, alone=tries > 0, use=use)
             except JudgeUnavailableError:
                 self._run.budget.settle(reservation)
                 raise
             except JudgeError as error:
-                elapsed_s = self._clock() - started
                 if isinstance(error, TaskFailedError) and program.number == SEED_NUMBER:
-                    self._run.booking.abandoned(program, reservation, elapsed_s)
+                    self._run.booking.abandoned(program, reservation, use.cost)
                     raise TaskError(str(error)) from error
                 if isinstance(error, JudgeHungError) and reservation.worst.device_s < self._deadline_s:
-                    self._run.booking.abandoned(program, reservation, elapsed_s)
+                    self._run.booking.cut_short(program, reservation, use.cost)
                     raise BudgetRefusedError(StopReason.DEVICE_SECONDS) from None
                 failure: str | None = str(error)
             except asyncio.CancelledError:
-                self._run.booking.abandoned(program, reservation, self._clock() - started)
+                self._run.booking.abandoned(program, reservation, use.cost)
                 raise
             else:
-                elapsed_s = self._clock() - started
                 failure = failure_of(answer)
                 if failure is None:
                     return answer, reservation
+                use.cost = answer.cost
                 await self._keeper.discard()
-            tries = self._failed(program, reservation, elapsed_s, failure or "no reason given", tries)
+            tries = self._failed(program, reservation, use.cost, failure or "no reason given", tries)
             if tries >= TRIES:
                 return None
             reservation = self._reserved()
 
-    def _failed(self, program: Program, reservation: Reservation, elapsed_s: float, text: str, tries: int) -> int:
+    def _failed(self, program: Program, reservation: Reservation, cost: Cost, text: str, tries: int) -> int:
         """Book a failure of the judge; returns how many this program has met, those before a crash included."""
-        self._run.booking.attempted(program, reservation, elapsed_s, text)
+        self._run.booking.attempted(program, reservation, cost, text)
         self._failure = text
         self._note(f"program {program.number}: the judge failed: {text}")
         if program.evaluation is None:

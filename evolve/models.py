@@ -154,6 +154,14 @@ class _NoDialogues:
         """
         raise EvolveError("a dry proposer was asked for a proposal")
 
+    def redirect_dialogue(self, number: int, model: str) -> None:
+        """Nor does one go on.
+
+        Raises:
+            EvolveError: always.
+        """
+        raise EvolveError("a dry proposer was asked for a proposal")
+
 
 def _check_names(names: Sequence[ModelName]) -> None:
     twice = next((name for name in names if names.count(name) > 1), None)

@@ -12,7 +12,7 @@ from evolve.database.records import NewRun
 from evolve.database.sql_storage import SqlStorage
 from evolve.database.storage import Storage
 from evolve.database.versions import create_database, open_database
-from evolve.run_directory import RunDirectory
+from evolve.run_directory import GLANCE_S, RunDirectory
 from evolve.settings import RunSettings
 
 
@@ -24,7 +24,7 @@ def create_storage(directory: Path, new: NewRun, url: str | None) -> tuple[RunDi
     """
     folder = RunDirectory(directory)
     is_new = folder.make()
-    folder.acquire()  # Who does not get it made nothing here, and erases nothing.
+    folder.acquire(GLANCE_S)  # Who does not get it made nothing here, and erases nothing.
     with ExitStack() as undo:
         undo.callback(folder.erase, new=is_new)
         engine = create_database(url or f"sqlite:///{folder.database}")
@@ -40,7 +40,7 @@ def create_storage(directory: Path, new: NewRun, url: str | None) -> tuple[RunDi
 
 
 def open_storage(
-    directory: Path, task: Task, settings: RunSettings | None, url: str | None, config: str | None
+    directory: Path, task: Task, settings: RunSettings | None, url: str | None, config: str | None, patience_s: float
 ) -> tuple[RunDirectory, Storage, RunSettings]:
     """Open a run's folder, locked, and its storage; returns the settings it goes on with.
 
@@ -52,9 +52,9 @@ def open_storage(
     engine = open_database(location)
     with ExitStack() as undo:
         undo.callback(engine.dispose)
-        folder.acquire()
+        folder.acquire(patience_s)
         undo.callback(folder.release)
-        storage = SqlStorage(engine, run_id)
+        storage = SqlStorage(engine, run_id, patience_s=patience_s)
         undo.callback(storage.close)
         record = storage.run()
         if record.task_hash != task.hash:

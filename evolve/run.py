@@ -35,6 +35,7 @@ from evolve.intake import answered, finished_twin, new_program, seed_proposal
 from evolve.island import Island
 from evolve.observer import Progress
 from evolve.opening import closed_on_error, create_storage, open_storage
+from evolve.run_directory import MOMENT_S
 from evolve.settings import RunSettings
 from evolve.types import AddStatus, Dropped, Program, ProgramState, Proposal, ProposeContext, RunStatus, StopReason
 
@@ -87,14 +88,17 @@ class Run(Asking):
         url: str | None = None,
         config: str | None = None,
         clock: Clock = time.monotonic,
+        patience_s: float = MOMENT_S,
     ) -> Self:
         """Open an existing run to go on with it, with other ``settings`` (for instance raised caps) where given.
+
+        A process that has it open is waited for ``patience_s``: agents take runs for moments.
 
         Raises:
             UsageError: there is no run, its task is another (hash), its database is of another version, another
                 process has it open, or ``settings`` change what may not change (seed, islands, migration_every).
         """
-        folder, storage, stored = open_storage(directory, task, settings, url, config)
+        folder, storage, stored = open_storage(directory, task, settings, url, config, patience_s)
         with closed_on_error(folder, storage):
             return cls(folder, storage, task, stored, clock)
 
@@ -133,14 +137,21 @@ class Run(Asking):
 
     def take(self, answer: Answer) -> Program | StopReason:
         """Make an agent's answer the next program, or say which cap forbids it; it then goes on waiting."""
-        return self.hand_in(answered(answer), answer.island, answer.id)
+        placed = answer.lease is not None and answer.late_s is None
+        return self.hand_in(answered(answer), answer.island, answer.id, placed=placed)
 
-    def hand_in(self, proposal: Proposal, island: int | None, answer: int | None = None) -> Program | StopReason:
+    def hand_in(
+        self, proposal: Proposal, island: int | None, answer: int | None = None, *, placed: bool = False
+    ) -> Program | StopReason:
         """Make a proposal that nobody asked for the next program, or say which cap forbids it.
 
-        ``island`` is where it belongs; ``None`` leaves that to the search.
+        ``island`` is where it belongs; ``None`` leaves that to the search. ``placed``: it has a place under the cap on
+        candidates, by a lease.
         """
-        refusal = self.stop_reason()
+        refusal = self.budget.reached()
+        if refusal is None:
+            self._promise()
+            refusal = self.budget.refusal(Charge(candidates=1), placed=placed)
         if refusal is not None:
             return refusal
         self.storage.note(Step(StepKind.TAKE, self.next_number, island))
@@ -170,13 +181,13 @@ class Run(Asking):
         answer: int | None = None,
         variant_of: int | None = None,
     ) -> Program:
-        twin = self.storage.find(source_hash(storable(proposal.source)), proposal.language)
+        twin = self._twin(proposal)
         generation = 1 + max((self.program(n).generation for n in proposal.parents), default=-1)
         program = replace(new_program(number, island, generation, proposal, twin), variant_of=variant_of)
-        self._equivalents.add(number, program.source, program.language)
         self.storage.note(Step(StepKind.TELL, number))
         if twin is None:
             self.storage.add_program(program, answer=answer)
+            self._equivalents.add(number, program.source, program.language)
         elif program.state is ProgramState.QUEUED:
             self.storage.add_program(program, answer=answer)
             self._twins[twin[0]].append(program)
@@ -185,6 +196,19 @@ class Run(Asking):
             self.tally.add_duplicates(1)
             return finished_twin(program, self.program(twin[0]))
         return program
+
+    def _twin(self, proposal: Proposal) -> tuple[int, ProgramState] | None:
+        """The program that is judged in a proposal's place, with its state; ``None`` where there is none equal to it.
+
+        Texts that somebody wrote are equal up to layout, comments and local names. Of values that were put in a known
+        text the whole text is compared, which is as good and takes microseconds.
+        """
+        source = storable(proposal.source)
+        twin = self.storage.find(source_hash(source), proposal.language)
+        if twin is not None or proposal.model is None:
+            return twin
+        number = self._equivalents.stored(source, proposal.language)
+        return None if number is None else (number, self.program(number).state)
 
     def requeue_twin(self, twin: Program) -> None:
         """After a crash: a stored duplicate goes on waiting for its original."""
@@ -261,7 +285,7 @@ class Run(Asking):
 
     def heartbeat(self) -> None:
         """Say in the database that this process lives."""
-        self.storage.heartbeat(self.budget.spent.seconds)
+        self.storage.heartbeat(self.budget.spent.seconds, self.budget.promised.candidates)
 
     def remember(self) -> Experience:
         """What the run has been through; kept up to date from the first time that it is asked for."""

@@ -18,8 +18,14 @@ from evolve.errors import RunLockedError
 
 EXTENSIONS: dict[Language, str] = {"cpp": ".cpp", "cuda": ".cu", "python": ".py", "triton": ".py", "torch": ".py"}
 
-PATIENCE_TRIES, PATIENCE_S = 10, 0.05
-"""Others hold the lock for an instant to look at it, or to take in what agents told: those are waited for."""
+GLANCE_S = 0.5
+"""Others hold the lock for microseconds to look at it: whoever comes back by himself waits no longer than for that."""
+
+MOMENT_S = 10.0
+"""Others hold it for a moment to take in what agents told, without a search: opening a run and comparing the answers
+with its programs takes tenths of a second, in a long run on a busy machine seconds. Who would give up waits for it."""
+
+RETRY_S = 0.05
 
 
 class RunDirectory:
@@ -67,8 +73,11 @@ class RunDirectory:
             raise UsageError(f"run folder {self.path}: may not be written to; name another folder")
         return new
 
-    def acquire(self) -> None:
+    def acquire(self, patience_s: float = MOMENT_S) -> None:
         """Become the only process that writes this run. The kernel gives the lock back when the process is gone.
+
+        Args:
+            patience_s: how long somebody else who has it is waited for.
 
         Raises:
             RunLockedError: another process has it.
@@ -78,15 +87,14 @@ class RunDirectory:
             lock = (self.path / "lock").open("a+")
         except OSError as error:
             raise UsageError(f"run folder {self.path}: {error.strerror}") from None
-        patience = PATIENCE_TRIES
+        deadline = time.monotonic() + patience_s
         while not _try_lock(lock):
-            patience -= 1
-            if patience <= 0:
+            if time.monotonic() >= deadline:
                 lock.seek(0)
                 holder = lock.read().strip() or "unknown"
                 lock.close()
                 raise RunLockedError(f"run {self.path}: process {holder} has it open; wait for it or stop it first")
-            time.sleep(PATIENCE_S)
+            time.sleep(RETRY_S)
         self._lock = lock
         with suppress(OSError):  # Whose it is serves people only; the disk may be full.
             lock.truncate(0)

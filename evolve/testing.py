@@ -1,6 +1,6 @@
 """Fakes for tests and benchmarks of the search: a judge that reads its verdict in the source, a task, a proposer.
 
-A fake program says in a comment what the judge will find::
+A fake program says in a comment (or a string, where comments shall not matter) what the judge will find::
 
     # fake: score=1.25 status=passed regs=3
 
@@ -38,7 +38,7 @@ _INTERVAL_SHARE = 0.01
 def fake_source(score: float, *, status: Status = Status.PASSED, text: str = "", **measures: float) -> str:
     """A source text that :class:`FakeJudge` gives this verdict; ``text`` makes it differ from others."""
     facts = " ".join(f"{name}={value!r}" for name, value in measures.items())
-    return f"# fake: score={score!r} status={status.value} {facts}\n{text}\n"
+    return f'"# fake: score={score!r} status={status.value} {facts} "\n{text}\n'
 
 
 def fake_task(
@@ -87,6 +87,8 @@ class FakeJudge:
     dueled: list[tuple[str, str]] = field(default_factory=list)
     held_up: float = 0.0
     """Seconds for which another judge is said to have had the device."""
+    used_s: float | None = None
+    """What it says that an unanswered question had of the device."""
     profiled: list[str] = field(default_factory=list)
     closed: bool = False
 
@@ -116,9 +118,13 @@ class FakeJudge:
         interval = Interval(low=low, estimate=ratio, high=high, level=0.99)
         return Duel(outcome=outcome, ratio=interval, rounds=5, cost=self.cost)
 
-    async def held_up_s(self, last_s: float) -> float:
+    def held_up_s(self, last_s: float) -> float:
         """See :class:`evaluators.client.Judge`."""
         return min(last_s, self.held_up)
+
+    def device_s(self) -> float | None:
+        """See :class:`evaluators.client.Judge`."""
+        return self.used_s
 
     async def profile(self, source: str, language: Language) -> Profile | None:
         """See :class:`evaluators.client.Judge`."""
@@ -222,7 +228,7 @@ def _facts(source: str) -> dict[str, str]:
     if line is None:
         return {}
     constants = dict(_CONSTANT.findall(source))
-    facts = (fact.split("=", 1) for fact in line.group(1).split())
+    facts = (fact.split("=", 1) for fact in line.group(1).split() if "=" in fact)
     return {name: constants.get(value, value) for name, value in facts}
 
 

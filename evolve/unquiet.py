@@ -6,7 +6,6 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable
 
-from evaluators.evaluation import Untimed
 from evolve.tuning import Family
 from evolve.types import Program
 
@@ -17,15 +16,12 @@ PAUSE_S = 30.0
 """Until the next try, which is for a judge that has nothing else to do."""
 
 OVERDUE_S = 600.0
-"""After so long the next try takes place whatever else there is to do: somebody may wait for the verdict."""
+"""After so long it takes its turn among those that are to be placed: somebody may wait for the verdict."""
 
 
 def unmeasured(program: Program) -> bool:
     """Whether a judged program has no score because of noise, and was not measured again since."""
-    if program.evaluation is None or program.confirmation is not None:
-        return False
-    timing = program.evaluation.timing
-    return isinstance(timing, Untimed) and timing.noisy
+    return program.evaluation is not None and program.evaluation.noisy and program.confirmation is None
 
 
 class Unquiet:
@@ -53,16 +49,27 @@ class Unquiet:
         """Whether there is to be yet another try if the next one is spoilt too."""
         return self._tries[family.structure.number] + 1 < TRIES
 
-    def take(self, *, idle: bool, now: bool = False) -> Family | None:
-        """The next family to be tried again, if it is time.
+    def overdue(self) -> Family | None:
+        """The one that has waited longest, if that is so long that it is to wait with the others; it leaves here."""
+        return self._waiting.popleft()[1] if self.due_s(idle=False) == 0.0 else None
+
+    def take(self, *, now: bool = False) -> Family | None:
+        """The next family to be tried again by a judge that has nothing else to do, if it is time.
+
+        Args:
+            now: there will be nothing else to do: whoever waits need wait no longer.
+        """
+        if self._waiting and (now or self._clock() - self._waiting[0][0] >= PAUSE_S):
+            return self._waiting.popleft()[1]
+        return None
+
+    def due_s(self, *, idle: bool) -> float | None:
+        """Seconds until somebody's time comes, never negative; ``None`` where nobody waits.
 
         Args:
             idle: the judge has nothing else to do.
-            now: there will be nothing else to do: whoever waits need wait no longer.
         """
         if not self._waiting:
             return None
         waited_s = self._clock() - self._waiting[0][0]
-        if now or (idle and waited_s >= PAUSE_S) or waited_s >= OVERDUE_S:
-            return self._waiting.popleft()[1]
-        return None
+        return max(0.0, (PAUSE_S if idle else OVERDUE_S) - waited_s)

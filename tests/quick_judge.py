@@ -28,6 +28,7 @@ def quick_judges() -> Iterator[Callable[[str], TaskJudge]]:
     with ExitStack() as stack, pytest.MonkeyPatch.context() as patch:
         patch.setattr(judge, "find_cpu", lambda: replace(find_cpu(), last_level_cache_bytes=CACHE_BYTES))
         patch.setattr(CpuPlatform, "measure_ceilings", lambda self, task: NO_FLOOR)
+        patch.setattr(kernel, "PATIENCE_S", ())  # nobody waits here for others to leave the machine
         for module in (kernel, duel):
             patch.setattr(module, "MOST_ROUNDS", module.FIRST_LOOK)
         open_ones: dict[str, TaskJudge] = {}

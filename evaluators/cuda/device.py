@@ -19,6 +19,7 @@ import numpy.typing as npt
 from evaluators.cuda.driver import CudaError, Driver
 from evaluators.cuda.nvml import NvmlUnavailable, minor_number
 from evaluators.cuda.nvrtc import compile_cubin
+from evaluators.device_account import Watch, unwatched
 from evaluators.device_lock import DeviceLock
 from evaluators.errors import JudgeError
 
@@ -234,8 +235,8 @@ class Gpu:
 class GpuLock(DeviceLock):
     """The lock around everything on one GPU; whoever holds it may call the driver, in whichever thread."""
 
-    def __init__(self, gpu: Gpu) -> None:
-        super().__init__(gpu.driver.uuid())
+    def __init__(self, gpu: Gpu, watch: Watch = unwatched) -> None:
+        super().__init__(gpu.driver.uuid(), watch)
         self._gpu = gpu
 
     @contextmanager

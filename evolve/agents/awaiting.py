@@ -70,7 +70,7 @@ async def take_number(desk: Desk, answer: Answer) -> int | Standstill:
         if number is not None:
             return number
         if not desk.searching():
-            refusal = _take_all(desk)
+            refusal = _take_all(desk, answer)
             if refusal is not None:
                 return Standstill(f"the cap on {refusal.value} is met: the source is kept until it is raised")
         else:
@@ -113,8 +113,9 @@ def program_of(desk: Desk, answer: Answer) -> Program | None:
     return None if number is None else desk.program(number)
 
 
-def _take_all(desk: Desk) -> StopReason | None:
-    """Make programs of all answers that wait, where the caps allow it and nobody else has taken the run up."""
+def _take_all(desk: Desk, ours: Answer) -> StopReason | None:
+    """Make programs of all answers that wait, where nobody else has taken the run up; the cap that forbids ours."""
+    refusal: StopReason | None = None
     try:
         with desk.open_run() as run:
             run.note_opening({})
@@ -123,11 +124,11 @@ def _take_all(desk: Desk) -> StopReason | None:
             run.storage.note(Step(StepKind.OBEY, other=len(steering.records)))
             for answer in run.storage.waiting_answers():
                 taken = run.take(answer)
-                if isinstance(taken, StopReason):
-                    return taken
+                if isinstance(taken, StopReason) and answer.id == ours.id:
+                    refusal = taken
     except RunLockedError:
         pass
-    return None
+    return refusal
 
 
 def _ended(status: RunStatus, reason: str) -> str:

@@ -24,7 +24,7 @@ from evolve.llm.provider import redactor
 from evolve.population import Population
 from evolve.prompts.rendering import PromptBook
 from evolve.run import Run
-from evolve.run_directory import EXTENSIONS, RunDirectory
+from evolve.run_directory import EXTENSIONS, GLANCE_S, RunDirectory
 from evolve.streams import Stream
 from evolve.types import Program, ProgramState
 
@@ -103,7 +103,6 @@ class Desk:
         if not 0 < lease_s <= LONGEST_LEASE_S:
             raise UsageError(f"lease of {lease_s:g} s: must be above 0 and at most {LONGEST_LEASE_S} (a year)")
         book = PromptBook.configured(self.config.prompts, self.task.folder)
-        self._check_room()
         population = self._population()
         given = self.mailbox.count_leases() + 1
         choice = population.choose(given, self.mailbox.run().settings.search, Stream.LEASE)
@@ -111,7 +110,7 @@ class Desk:
         if parent is not None and parent != chosen:
             chosen = self._workable(parent)
         others = tuple(elite.number for elite in choice.inspirations if elite.number != chosen)
-        lease = self.mailbox.add_lease(NewLease(name, choice.island, chosen, others, lease_s))
+        lease = self.mailbox.add_lease(NewLease(name, choice.island, chosen, others, lease_s), self._check_room)
         return brief(self.mailbox, self.task, lease, book)
 
     def tell(self, lease: int, sheet: Sheet) -> Answer:
@@ -196,12 +195,12 @@ class Desk:
         return RunDirectory(self.directory).locked() or self.mailbox.writer() is not None
 
     def open_run(self) -> Run:
-        """Become the process that writes the run.
+        """Become the process that writes the run; whoever finds it taken comes back by himself.
 
         Raises:
             RunLockedError: another process is.
         """
-        return Run.open(self.directory, self.task)
+        return Run.open(self.directory, self.task, patience_s=GLANCE_S)
 
     def _population(self) -> Population:
         population = Population.stored(self.task, self.mailbox, self.mailbox.program)
@@ -215,13 +214,14 @@ class Desk:
         best = self.mailbox.program(record.best).score if record.best else None
         spent = Spent(totals.charge, record.active_s, totals.since_best, best)
         budget = Budget(record.settings.caps, spent, lambda: 0.0)
+        on_their_way = record.promised if self.searching() else 0
         promised = len(self.mailbox.open_leases(self.mailbox.now())) + len(self.mailbox.waiting_answers())
-        refusal = budget.reached() or budget.refusal(Charge(candidates=promised + 1))
+        refusal = budget.reached() or budget.refusal(Charge(candidates=on_their_way + promised + 1))
         if refusal is not None:
             where = self.directory
             raise UsageError(
                 f"run {where}: the cap on {refusal.value} leaves no room for another program ({promised} promised to "
-                f"agents); raise it with: evolve steer {where} cap {refusal.value}=VALUE"
+                f"agents, {on_their_way} on their way); raise it with: evolve steer {where} cap {refusal.value}=VALUE"
             )
 
     def _workable(self, number: int) -> int:

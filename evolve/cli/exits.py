@@ -24,8 +24,8 @@ class Exit(IntEnum):
 
 
 class Interrupted(Exception):
-    """Stopped by a signal before there was anything to keep."""
+    """Stopped by a signal before there was anything to account for; the text says how things stand."""
 
-    def __init__(self, exit_code: Exit):
-        super().__init__("stopped before anything was written")
+    def __init__(self, exit_code: Exit, text: str):
+        super().__init__(text)
         self.exit_code = exit_code

@@ -48,13 +48,15 @@ class Stop:
 
     event: asyncio.Event = field(default_factory=asyncio.Event)
     exit_code: Exit = Exit.INTERRUPTED
+    early: str = "stopped before anything was written"
+    """What to say as long as the judge is not ready."""
 
 
 @contextmanager
-def stop_on_signals() -> Iterator[Stop]:
+def stop_on_signals(early: str = Stop.early) -> Iterator[Stop]:
     """Ctrl-C or SIGTERM sets the event, once; a second one ends the process the ordinary way."""
     loop = asyncio.get_running_loop()
-    stop = Stop()
+    stop = Stop(early=early)
     signals = {signal.SIGINT: Exit.INTERRUPTED, signal.SIGTERM: Exit.TERMINATED}
 
     def request(number: signal.Signals) -> None:
@@ -125,7 +127,7 @@ async def unless_stopped(work: Awaitable[T], stop: Stop) -> T:
     try:
         await asyncio.wait({task, stopped}, return_when=asyncio.FIRST_COMPLETED)
         if not task.done():
-            raise Interrupted(stop.exit_code)
+            raise Interrupted(stop.exit_code, stop.early)
         return await task
     finally:
         for future in (task, stopped):

@@ -18,7 +18,7 @@ from evaluators.errors import UsageError
 from evaluators.task import Task
 from evaluators.task_loading import find_task, load_task
 from evolve.cli.exits import Exit
-from evolve.cli.judging import StartJudge, ready_judges, services, starting, stop_on_signals
+from evolve.cli.judging import StartJudge, Stop, ready_judges, services, starting, stop_on_signals
 from evolve.cli.options import config_options, named_proposers, output_options, run_argument
 from evolve.cli.runs import account_of, find_run
 from evolve.config import Config, dump_config, load_config, parse_config
@@ -99,7 +99,8 @@ def resume(
     task = load_task(find_task(config.task))
     url = config.store.database if config.store.database != stored.store.database else None
 
-    plan = _Plan(where, task, config, output)
+    early = f"stopped before the search went on; the run is as it was. Go on with: evolve resume {where}"
+    plan = _Plan(where, task, config, output, early)
 
     def reopen() -> tuple[_Plan, Run]:
         # The run may have been steered while the judge started.
@@ -116,6 +117,8 @@ class _Plan:
     task: Task
     config: Config
     output: Output
+    early: str = Stop.early
+    """What to say to somebody who stops it while the judge starts."""
 
     @property
     def judge_settings(self) -> JudgeSettings:
@@ -150,7 +153,7 @@ class _Plan:
 async def _search(plan: _Plan, open_run: Callable[[], tuple[_Plan, Run]], start_judge: StartJudge) -> int:
     """Start a judge, then open the run, search, and account for it: mistakes show before anything is written."""
     task, output = plan.task, plan.output
-    with stop_on_signals() as stop:
+    with stop_on_signals(plan.early) as stop:
         if plan.models is not None:
             await plan.models.check(plan.config.caps)
         output.say(starting(task))

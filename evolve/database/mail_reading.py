@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from sqlalchemy import ColumnElement, func, select
+from sqlalchemy import ColumnElement, Connection, func, select
 
 from evolve.database.columns import MOST
 from evolve.database.mail import Answer, Lease, MailCount
-from evolve.database.queries import ANSWERS, LEASES, MAIL_COUNT, STEERING
+from evolve.database.queries import ANSWERS, LEASES, MAIL_COUNT, PLACES, STEERING
 from evolve.database.reading import SqlReader
 from evolve.database.schema import answers, leases
 from evolve.database.steering import Steer, Steering, SteerRecord
@@ -54,6 +54,14 @@ class MailReader(SqlReader):
         """See :class:`~evolve.database.storage.Storage`."""
         answered = select(answers.c.id).where(answers.c.lease == leases.c.id).exists()
         return [Lease.of(row) for row in self._rows(LEASES.where(leases.c.expires_at > now, ~answered))]
+
+    def places(self, now: float) -> int:
+        """See :class:`~evolve.database.storage.Storage`."""
+        return self._read(lambda: self._places(self._reading, now))
+
+    def _places(self, connection: Connection, now: float) -> int:
+        row = {"run": self._run_id, "now": now}
+        return int(self._prepared.execute(connection, PLACES, row).scalar_one())
 
     def count_leases(self) -> int:
         """How many leases were ever given."""

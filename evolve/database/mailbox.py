@@ -20,6 +20,7 @@ from evolve.database.reader import StorageReader
 from evolve.database.schema import answers, events, leases, runs, steering
 from evolve.database.statements import ADD_TEXT
 from evolve.database.steering import Steer, SteerRecord
+from evolve.edits.equivalence import equivalence_key
 
 Documents = tuple[str, str]
 """A run's settings (JSON) and configuration (TOML)."""
@@ -47,8 +48,12 @@ class Mailbox(StorageReader):
             return None
         return self._read(lambda: holder(self._reading, self._run_id))
 
-    def add_lease(self, new: NewLease) -> Lease:
-        """Store what an agent is given to work on."""
+    def add_lease(self, new: NewLease, check: Callable[[], None] = lambda: None) -> Lease:
+        """Store what an agent is given to work on.
+
+        ``check`` looks whether there is room for it, at an instant at which nobody else is given any; an error it
+        raises leaves everything as it was.
+        """
         now = self._clock()
         row = {
             "run_id": self._run_id,
@@ -60,6 +65,8 @@ class Mailbox(StorageReader):
             "expires_at": now + new.lease_s,
         }
         with self._write() as connection:
+            connection.execute(select(runs.c.id).where(runs.c.id == self._run_id).with_for_update(key_share=True))
+            check()
             number = connection.execute(insert(leases).returning(leases.c.id), row).scalar_one()
         return Lease.of({**row, "id": number})
 
@@ -69,7 +76,7 @@ class Mailbox(StorageReader):
         An answer to an expired lease is stored like any other, with ``late_s``.
 
         Raises:
-            UsageError: the lease was answered with another source.
+            UsageError: the lease was answered with a source that this one does not equal.
         """
         now, lease = self._clock(), new.lease
         row: dict[str, Any] = {
@@ -132,7 +139,7 @@ class Mailbox(StorageReader):
 
 
 def _repeated(stored: Answer, new: NewAnswer) -> Answer:
-    if (stored.source, stored.language) != (new.source, new.language):
+    if equivalence_key(stored.source, stored.language) != equivalence_key(new.source, new.language):
         became = f"program {stored.program}" if stored.program else "a source that waits for the search"
         raise UsageError(f"lease {stored.lease} was answered before, with {became}: ask again for another lease")
     return stored

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import select, update
+from sqlalchemy import Connection, select, update
 
 from evolve.budget import Charge
 from evolve.database.codec import storable
@@ -80,9 +80,13 @@ class ModelWriter(SqlWriter):
         with self._write() as connection:
             self._prepared.execute(connection, ADD_DIALOGUE, row)
 
+    def redirect_dialogue(self, number: int, model: str) -> None:
+        """See :class:`~evolve.database.storage.Storage`."""
+        with self._write() as connection:
+            self._change_open(connection, number, "go on with another model", model=model)
+
     def end_dialogue(self, ending: Ending) -> None:
         """See :class:`~evolve.database.storage.Storage`."""
-        here = (dialogues.c.run_id == self._run_id, dialogues.c.number == ending.number)
         row = {
             "outcome": ending.outcome,
             "message": storable(ending.message),
@@ -90,6 +94,9 @@ class ModelWriter(SqlWriter):
             "ended_at": self._clock(),
         }
         with self._write() as connection:
-            statement = update(dialogues).where(*here, dialogues.c.outcome.is_(None)).values(row)
-            if connection.execute(statement).rowcount != 1:
-                raise StorageError(f"dialogue {ending.number}: is not open, so it cannot end")
+            self._change_open(connection, ending.number, "end", **row)
+
+    def _change_open(self, connection: Connection, number: int, what: str, **values: object) -> None:
+        here = (dialogues.c.run_id == self._run_id, dialogues.c.number == number, dialogues.c.outcome.is_(None))
+        if connection.execute(update(dialogues).where(*here).values(values)).rowcount != 1:
+            raise StorageError(f"dialogue {number}: is not open, so it cannot {what}")

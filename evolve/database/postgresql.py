@@ -29,8 +29,7 @@ _SERVER_SIDE = {
     "tcp_keepalives_count": "3",
 }
 
-PATIENCE_TRIES, PATIENCE_S = 10, 0.05
-"""Others hold a run for an instant, to take in what agents told: those are waited for."""
+RETRY_S = 0.05
 
 _CLAIM = 0x45564F4C
 """Our space among the server's advisory locks. A run's number is the key in it; 0 is for making the tables."""
@@ -78,21 +77,25 @@ def _connect_patiently(engine: Engine) -> None:
         return PatientConnection.connect(*arguments, **parameters)
 
 
-def claim(connection: Connection, run_id: int) -> str | None:
+def claim(connection: Connection, run_id: int, patience_s: float) -> str | None:
     """Become the only process that writes a run, for as long as this connection lives.
+
+    Args:
+        connection: the process's own.
+        run_id: which run.
+        patience_s: how long somebody else who has it is waited for; as with a folder's lock.
 
     Returns:
         ``None``, or who has it: whatever host it is on.
     """
-    patience = PATIENCE_TRIES
+    deadline = time.monotonic() + patience_s
     while True:
         claimed = connection.execute(_TRY_CLAIM, {"space": _CLAIM, "run": run_id}).scalar_one()
         other = None if claimed else holder(connection, run_id)
         connection.rollback()  # The lock is the session's, not the transaction's.
-        patience -= 1
-        if claimed or patience <= 0:
+        if claimed or time.monotonic() >= deadline:
             return other if claimed else other or "another process"
-        time.sleep(PATIENCE_S)
+        time.sleep(RETRY_S)
 
 
 def holder(connection: Connection, run_id: int) -> str | None:

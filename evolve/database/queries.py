@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import Select, and_, bindparam, case, func, select
+from sqlalchemy import Select, and_, bindparam, case, func, or_, select
 
 from evolve.database.schema import (
     answers,
@@ -201,6 +201,19 @@ ANSWERS = (
     .order_by(answers.c.id)
 )
 """Answers with their sources, oldest first."""
+
+PLACES = (
+    select(func.count())
+    .select_from(leases.outerjoin(answers, answers.c.lease == leases.c.id))
+    .where(
+        leases.c.run_id == bindparam("run"),
+        or_(
+            and_(answers.c.id.is_(None), leases.c.expires_at > bindparam("now")),
+            and_(answers.c.program.is_(None), answers.c.id.is_not(None), answers.c.late_s.is_(None)),
+        ),
+    )
+)
+"""Leases that are open, or were when they were answered, and are no program yet."""
 
 STEERING = (
     select(*steering.c["id", "kind", "text", "argument", "at"])

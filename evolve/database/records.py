@@ -51,6 +51,8 @@ class RunRecord:
     """Number of the confirmed best program."""
     migration_round: int
     """How many rounds of migration are done."""
+    promised: int = 0
+    """Programs on their way in the process that writes the run, as it last said: they have a place under the cap."""
 
 
 @dataclass(frozen=True)

@@ -66,6 +66,7 @@ runs = Table(
     Column("active_s", Float, nullable=False),
     Column("best", Integer),
     Column("migration_round", Integer, nullable=False),
+    Column("promised", Integer, nullable=False, server_default="0"),
 )
 
 texts = Table(

@@ -45,6 +45,7 @@ from evolve.database.statements import (
     FINISH,
     FINISH_DUPLICATE,
     JUDGE,
+    PROMISE,
     SET_CELL,
     SET_ISLAND,
     TAKE_ANSWER,
@@ -97,10 +98,16 @@ class SqlStorage(ModelWriter):
             self._update_run(connection, settings=settings, config=config)
             self._add_events(connection, [Event("settings", settings)])
 
-    def heartbeat(self, active_s: float) -> None:
+    def heartbeat(self, active_s: float, promised: int = 0) -> None:
         """See :class:`~evolve.database.storage.Storage`."""
         with self._write() as connection:
-            self._update_run(connection, active_s=active_s, heartbeat_at=self._clock())
+            self._update_run(connection, active_s=active_s, heartbeat_at=self._clock(), promised=promised)
+
+    def promise(self, candidates: int) -> int:
+        """See :class:`~evolve.database.storage.Storage`."""
+        with self._write() as connection:
+            self._prepared.execute(connection, PROMISE, {"this": self._run_id, "candidates": candidates})
+            return self._places(connection, self._clock())
 
     def add_program(self, program: Program, order: int | None = None, answer: int | None = None) -> None:
         """See :class:`~evolve.database.storage.Storage`."""

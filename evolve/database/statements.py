@@ -9,7 +9,7 @@ from __future__ import annotations
 from sqlalchemy import bindparam, insert, literal, update
 from sqlalchemy.dialects import postgresql
 
-from evolve.database.schema import answers, cells, evaluations, events, islands, ledger, programs, steps, texts
+from evolve.database.schema import answers, cells, evaluations, events, islands, ledger, programs, runs, steps, texts
 from evolve.types import AddStatus, ProgramState
 
 _QUEUED, _JUDGED, _FINISHED = (state.value for state in ProgramState)
@@ -56,6 +56,8 @@ TAKE_ANSWER = (
     .where(answers.c.run_id == bindparam("run"), answers.c.id == bindparam("this"), answers.c.program.is_(None))
     .values(program=bindparam("became"))
 )
+
+PROMISE = update(runs).where(runs.c.id == bindparam("this")).values(promised=bindparam("candidates"))
 
 ADD_PROGRAM = insert(programs)
 ADD_EVALUATION = insert(evaluations).returning(evaluations.c.id)

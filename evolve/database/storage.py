@@ -53,8 +53,15 @@ class Storage(Protocol):
         """Replace the stored settings (JSON) and configuration (TOML): a run resumed with other caps."""
         ...
 
-    def heartbeat(self, active_s: float) -> None:
-        """Say that the writing process lives, and how long the run has been active."""
+    def heartbeat(self, active_s: float, promised: int = 0) -> None:
+        """Say that the writing process lives, how long the run was active, and how many programs are on their way."""
+        ...
+
+    def promise(self, candidates: int) -> int:
+        """Say how many programs are on their way, and learn how many places agents hold: see :meth:`places`.
+
+        One transaction, as giving out a lease is; so of two who want the last place under a cap one sees the other.
+        """
         ...
 
     def add_program(self, program: Program, order: int | None = None, answer: int | None = None) -> None:
@@ -122,6 +129,14 @@ class Storage(Protocol):
 
     def open_dialogue(self, dialogue: Dialogue) -> None:
         """Store what a proposal in talk with a model starts from. Storing its program ends it."""
+        ...
+
+    def redirect_dialogue(self, number: int, model: str) -> None:
+        """An open dialogue goes on with another model.
+
+        Raises:
+            StorageError: it is not open.
+        """
         ...
 
     def end_dialogue(self, ending: Ending) -> None:
@@ -257,6 +272,10 @@ class Storage(Protocol):
 
     def open_leases(self, now: float) -> list[Lease]:
         """Leases that have neither been answered nor expired at ``now``, oldest first."""
+        ...
+
+    def places(self, now: float) -> int:
+        """How many places agents hold at ``now``: leases that are open, or were when they were answered."""
         ...
 
     def close(self) -> None:

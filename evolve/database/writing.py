@@ -23,8 +23,12 @@ from evolve.errors import DatabaseFailedError, RunLockedError, StorageError
 class SqlWriter(StorageReader):
     """Transactions on one run, for the one process that writes it."""
 
-    def __init__(self, engine: Engine, run_id: int, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, engine: Engine, run_id: int, clock: Callable[[], float] = time.time, patience_s: float = 0.0
+    ) -> None:
         """Write run ``run_id``; ``clock`` gives seconds since the epoch.
+
+        Somebody else who writes it is waited for ``patience_s``.
 
         Raises:
             RunLockedError: another process writes it. Only a server says so: a file has its folder's lock.
@@ -33,7 +37,7 @@ class SqlWriter(StorageReader):
         # One connection for the run's whole life: taking it from the pool costs more than most statements.
         with naming_failures(engine):
             self._connection = engine.connect().execution_options(write=True)
-            other = claim(self._connection, run_id) if is_postgresql(engine) else None
+            other = claim(self._connection, run_id, patience_s) if is_postgresql(engine) else None
         if other is not None:
             self.close()
             raise RunLockedError(f"run {run_id} of {self._shown}: is written by {other}; wait for it or stop it first")

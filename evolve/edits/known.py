@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator
 
 from evaluators.task import Language
 from evolve.edits.cpp_tokens import cpp_outline
@@ -28,13 +29,12 @@ class KnownPrograms:
         self._numbers.add(number)
         self._alike[language, _shape(source, language)].append((number, source))
 
-    def find(self, source: str, language: Language) -> int | None:
-        """The first known program that is equal up to layout, comments and local names; ``None`` where none is."""
+    def find(self, source: str, language: Language) -> Iterator[int]:
+        """The known programs that are equal up to layout, comments and local names, in the order in which they came."""
         alike = self._alike.get((language, _shape(source, language)))
-        if not alike:
-            return None
-        key = equivalence_key(source, language)
-        return next((number for number, known in alike if self._key(number, known, language) == key), None)
+        if alike:
+            key = equivalence_key(source, language)
+            yield from (number for number, known in alike if self._key(number, known, language) == key)
 
     def _key(self, number: int, source: str, language: Language) -> str:
         if number not in self._keys:

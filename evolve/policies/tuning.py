@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from evaluators.evaluation import Evaluation, Status, Untimed
+from evaluators.evaluation import Status
 from evolve.proposers.tunables import find_tunables
 from evolve.settings import SearchSettings
 from evolve.types import Program
@@ -14,6 +14,7 @@ def may_be_tuned(program: Program, search: SearchSettings, flag_choices: Sequenc
     """Whether a judged program is a structure of its own with tunables, and other values may do it good.
 
     One that ran out of memory, shared memory included, may fit with other values; any other failure is the structure's.
+    Where noise alone kept it from a score its variants may have one.
     """
     verdict = program.verdict
     return (
@@ -22,14 +23,9 @@ def may_be_tuned(program: Program, search: SearchSettings, flag_choices: Sequenc
         and program.variant_of is None
         and not program.judge_failed
         and verdict is not None
-        and (verdict.score is not None or verdict.status is Status.OUT_OF_MEMORY or _spoilt(verdict))
+        and (verdict.score is not None or verdict.status is Status.OUT_OF_MEMORY or verdict.noisy)
         and find_tunables(program.source, program.language, flag_choices).size > 1
     )
-
-
-def _spoilt(verdict: Evaluation) -> bool:
-    """It has no score because of noise alone: its variants may have one."""
-    return isinstance(verdict.timing, Untimed) and verdict.timing.noisy
 
 
 def best_first(programs: Iterable[Program]) -> list[Program]:

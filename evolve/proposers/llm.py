@@ -74,6 +74,10 @@ class Dialogues(Protocol):
         """One begins."""
         ...
 
+    def redirect_dialogue(self, number: int, model: str) -> None:
+        """One that was broken off goes on with another model."""
+        ...
+
 
 class History(Protocol):
     """What there is to learn from again: see :class:`evolve.database.storage.Storage`."""
@@ -143,7 +147,7 @@ class LlmProposer:
 
     async def propose(self, context: ProposeContext) -> Proposal | Dropped | None:
         """See :class:`~evolve.types.Proposer`."""
-        begun = self._resumed.pop(context.number, None)
+        begun = self._resumed.get(context.number)  # kept: where nobody can be asked, its number is asked for again
         draft = self._again(context, begun) if begun else self.draft(context)
         if isinstance(draft, Dropped):
             return draft
@@ -151,6 +155,8 @@ class LlmProposer:
             return None
         if begun is None:
             self._parts.dialogues.open_dialogue(_dialogue(context, draft))
+        elif str(draft.arm.model) != begun.model:
+            self._redirect(begun, str(draft.arm.model))
         try:
             spoken = await self._converse(context, draft)
         except CallError as error:
@@ -252,13 +258,20 @@ class LlmProposer:
         """The draft of a dialogue that was broken off: the same question to the same model, as far as it is there."""
         subject = Subject(context.parent, begun.language)
         model = ModelName.parse(begun.model)
-        arm: Arm | None = Arm(begun.operator, model)
+        arm = Arm(begun.operator, model)
         if not self._parts.ensemble.knows(model):
-            arm = self._choose((begun.operator,), context.rng, ())
-        if arm is None:
-            return Dropped(CALL_FAILED, f"{begun.model} is no longer among the models", self._learnt)
+            other = self._choose((begun.operator,), context.rng, ())
+            if other is None:
+                words = f"{begun.model} is no longer among the models, and no other may do its {begun.operator}"
+                return Dropped(CALL_FAILED, words, self._learnt)
+            self._parts.ensemble.release(other)
+            arm = other
         draft = self._drafted(arm, subject, self._parts.briefing.facts(context, subject))
         return draft or self._dropped(context, arm, TOO_LONG, "the prompt no longer fits its budget")
+
+    def _redirect(self, begun: Dialogue, model: str) -> None:
+        self._parts.dialogues.redirect_dialogue(begun.number, model)
+        self._resumed[begun.number] = replace(begun, model=model)
 
     async def _converse(self, context: ProposeContext, draft: Draft) -> Spoken:
         task, parent = self._parts.task, draft.subject.parent

@@ -96,10 +96,14 @@ class RecordedJudge:
         step = self._check(Question(StepKind.DUEL, *numbers))
         return _answer(None if step.kind is StepKind.NO_DUEL else self._recording.duel(*numbers))
 
-    async def held_up_s(self, last_s: float) -> float:
+    def held_up_s(self, last_s: float) -> float:
         """See :class:`evaluators.client.Judge`."""
         del last_s
         return 0.0
+
+    def device_s(self) -> float | None:
+        """See :class:`evaluators.client.Judge`."""
+        return None
 
     async def profile(self, source: str, language: Language) -> Profile | None:
         """See :class:`evaluators.client.Judge`. Where the run has none, a cap or a failure was in the way."""

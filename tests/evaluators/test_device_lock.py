@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from evaluators.device_account import DeviceNews
 from evaluators.device_lock import DeviceLock
 from evaluators.errors import UsageError
 
@@ -30,8 +31,15 @@ def held_by_another(path):
     return fd
 
 
-def test_a_judge_waits_for_another_one_and_says_for_how_long(place):
-    lock, told = DeviceLock("x"), threading.Event()
+def test_a_judge_waits_for_another_one_and_says_so(place):
+    news, waits = [], threading.Event()
+
+    def watch(what):
+        news.append(what)
+        if what is DeviceNews.HELD_UP:
+            waits.set()
+
+    lock, told = DeviceLock("x", watch), threading.Event()
     other = held_by_another(place)
 
     def hold():
@@ -40,22 +48,19 @@ def test_a_judge_waits_for_another_one_and_says_for_how_long(place):
 
     thread = threading.Thread(target=hold)
     thread.start()
-    while lock.held_up_s(60) == 0:
-        assert not told.is_set()
+    assert waits.wait(10)
+    assert not told.is_set()
     os.close(other)
     thread.join(10)
     assert told.is_set()
-    waited = lock.held_up_s(60)
-    assert waited > 0
-    assert lock.held_up_s(60) == waited
-    assert lock.held_up_s(0) == 0
+    assert news == [DeviceNews.HELD_UP, DeviceNews.GOES_ON]
 
 
 def test_who_waits_for_nobody_was_not_held_up(place):
-    lock = DeviceLock("x")
-    with lock.held():
+    news = []
+    with DeviceLock("x", news.append).held():
         pass
-    assert lock.held_up_s(60) == 0
+    assert news == []
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="takes two users")

@@ -5,7 +5,7 @@ import pytest
 from evaluators.evaluation import DuelOutcome, Interval
 from evaluators.plan import MAX_CALLS, MAX_POOL_BYTES, MIN_CALLS, round_plan
 from evaluators.rounds import PairedTimes
-from evaluators.scoring import combined_log_ratios, duel_outcome, normalised_weights, too_short
+from evaluators.scoring import combined_log_ratios, duel_outcome, normalised_weights, stray, too_short
 from evaluators.task import Arg, Task, Workload
 
 CACHE = 32 << 20
@@ -99,3 +99,11 @@ def test_programs_too_short_to_be_told_apart_have_no_score():
     long, short = PairedTimes(unresolved=[False] * 10), PairedTimes(unresolved=[True] * 6 + [False] * 4)
     assert too_short([long, short])
     assert not too_short([long, PairedTimes()])
+
+
+def test_a_program_cannot_make_itself_look_disturbed():
+    """Its own times may stray as they like; the opponent's, which runs while it is stopped, speak of the machine."""
+    steady, unsteady = [100.0, 101.0, 99.0] * 5, [60.0, 100.0, 170.0] * 5
+    assert stray([PairedTimes(ours=steady, theirs=unsteady)], 0.25)
+    assert not stray([PairedTimes(ours=unsteady, theirs=steady)], 0.25)
+    assert not stray([PairedTimes()], 0.25)

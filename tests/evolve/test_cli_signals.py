@@ -83,3 +83,16 @@ def test_a_signal_before_the_run_begins_leaves_nothing_behind(tmp_path, toy):
     assert process.returncode == 130
     assert error == "evolve: stopped before anything was written\n"
     assert list(here.iterdir()) == []
+
+
+def test_a_signal_before_a_run_goes_on_says_that_it_is_as_it_was(tmp_path, toy):
+    whole = start(tmp_path, "run", toy, "--dir", "r", "--set", "caps.candidates=2")
+    assert whole.wait(timeout=60) == 0
+    before = (tmp_path / "r" / "run.db").read_bytes()
+    process = start(tmp_path, "resume", "r", "--never-ready")
+    read_until(process, "HANGING")
+    process.send_signal(signal.SIGINT)
+    _, error = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert error == ("evolve: stopped before the search went on; the run is as it was. Go on with: evolve resume r\n")
+    assert (tmp_path / "r" / "run.db").read_bytes() == before

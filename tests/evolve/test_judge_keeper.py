@@ -55,3 +55,28 @@ def test_a_task_with_more_to_measure_gives_it_longer(tmp_path: Path) -> None:
     baseline = Baseline(name="b", file="seed.py", language="python")
     more = plain.model_copy(update={"baselines": (baseline, baseline)})
     assert ready_deadline_s(more) == 2 * ready_deadline_s(plain) >= 120
+
+
+async def test_what_it_waits_for_another_judge_is_not_its_fault() -> None:
+    """However long another judge of the machine has the device."""
+
+    class Waiting(FakeJudge):
+        looked = 0
+
+        async def ready(self) -> JudgeReady:
+            async with asyncio.timeout(20):
+                while self.looked < 3:
+                    await asyncio.sleep(0.01)
+            return await super().ready()
+
+        def held_up_s(self, last_s: float) -> float:
+            self.looked += 1
+            return last_s
+
+    judge = Waiting()
+
+    async def start() -> FakeJudge:
+        return judge
+
+    await JudgeKeeper(start, ready_s=0.01).open()
+    assert not judge.closed

@@ -13,7 +13,7 @@ from evaluators.task import Language
 from evolve.loop import WeightedProposer, search
 from evolve.settings import Caps
 from evolve.testing import FakeJudge
-from evolve.types import AddStatus, ProgramState, RunStatus
+from evolve.types import AddStatus, ProgramState, RunStatus, StopReason
 from tests.evolve.searching import World, failing, of_proposer, scores, settings
 
 
@@ -99,7 +99,7 @@ class TestFailuresOfTheJudge:
         released = asyncio.Event()
 
         class Waiting(FakeJudge):
-            async def held_up_s(self, last_s: float) -> float:
+            def held_up_s(self, last_s: float) -> float:
                 released.set()
                 return last_s
 
@@ -168,3 +168,48 @@ class TestFailuresOfTheJudge:
         await world.run()
         program = world.programs()[1]
         assert (program.score, program.placement) == (2.0, AddStatus.NOT_ADDED)
+
+
+class TestWhatIsBookedOfABrokenQuestion:
+    """Of the device what it had, not what it waited for it: other judges, other lanes and builds come first."""
+
+    async def test_a_judge_that_dies(self, tmp_path: Path) -> None:
+        world = World(tmp_path, settings(Caps(candidates=2, device_seconds=10.0)), judge=FakeJudge(used_s=0.25))
+        world.proposer.make = scores(2.0)
+        world.judge.before = failing(1, lambda: JudgeError("the judge ended"), text="score=2.0")
+        await world.run()
+        assert booked(world, "infra") == [0.25]
+
+    async def test_a_search_that_is_stopped(self, tmp_path: Path) -> None:
+        world = World(tmp_path, settings(Caps(candidates=2)), judge=FakeJudge(used_s=0.0))
+        world.stop = asyncio.Event()
+        world.proposer.make = scores(2.0)
+
+        async def stopped_while_it_waits(method: str, source: str) -> None:
+            if "score=2.0" in source:
+                world.stop.set()  # type: ignore[union-attr]
+                await asyncio.Event().wait()
+
+        world.judge.before = stopped_while_it_waits
+        await world.run()
+        assert booked(world, "abandoned") == [0.0]
+
+    async def test_a_question_cut_short_by_the_cap_is_not_put_again_for_ever(self, tmp_path: Path) -> None:
+        """It has had nothing of the device, so that all of it is left, and is too little."""
+        world = World(tmp_path, settings(Caps(device_seconds=0.3)), judge=FakeJudge(used_s=0.0))
+
+        async def before(method: str, source: str) -> None:
+            if "child" in source:
+                await asyncio.Event().wait()
+
+        world.judge.before = before
+        async with asyncio.timeout(20):
+            outcome = await world.run()
+        assert outcome.reason is StopReason.DEVICE_SECONDS
+        assert booked(world, "abandoned") == [0.0]
+
+
+def booked(world: World, kind: str) -> list[float]:
+    """Device seconds of the bookings of a kind."""
+    with world.view() as view:
+        return [entry.charge.device_s for entry in view.storage.ledger() if entry.kind == kind]

@@ -125,3 +125,12 @@ class TestDialogues:
         assert storage.endings() == [(DIALOGUE, ending)]
         with pytest.raises(StorageError, match="not open"):
             storage.end_dialogue(ending)
+
+    def test_an_open_one_goes_on_with_another_model_and_no_other_does(self, storage: SqlStorage) -> None:  # noqa: F811
+        storage.add_program(program(1))
+        storage.open_dialogue(DIALOGUE)
+        storage.redirect_dialogue(DIALOGUE.number, "p/other")
+        assert storage.open_dialogues() == [replace(DIALOGUE, model="p/other")]
+        storage.end_dialogue(Ending(DIALOGUE.number, "refusal"))
+        with pytest.raises(StorageError, match="not open"):
+            storage.redirect_dialogue(DIALOGUE.number, "p/m")

@@ -225,7 +225,7 @@ class TestWhoWritesARun:
         elsewhere = tmp_path / "elsewhere"
         shutil.copytree(world.directory, elsewhere)
         with pytest.raises(RunLockedError, match=rf"is written by evolve, process {os.getpid()} on \S+; wait for it"):
-            Run.open(elsewhere, world.task)
+            Run.open(elsewhere, world.task, patience_s=0.0)
         first.close()
         Run.open(elsewhere, world.task).close()
 

@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -16,6 +17,8 @@ import pytest
 
 from benchmarks.kill_nine import INSTANTS, Victim
 from evaluators.client import JudgeSettings, ProcessJudge, start_judge
+from evaluators.device_lock import DeviceLock
+from evaluators.errors import JudgeError
 from evaluators.task_loading import find_task, load_task
 from evolve.loop import WeightedProposer, search
 from evolve.proposers.scripted import Scripted
@@ -206,3 +209,35 @@ def test_a_run_on_the_real_judge_is_replayed_without_it(tmp_path):
     shutil.rmtree(tmp_path / "r")
     said = json.loads(evolve("replay", "run.jsonl.gz", "--json"))
     assert (said["same"], said["programs"]) == (True, 14)
+
+
+async def test_what_it_waits_for_another_judge_is_known_while_it_gets_ready_and_when_it_has_died(tmp_path, monkeypatch):
+    """This process is the other judge. What is waited for is neither a judge's fault nor a program's cost."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    other = DeviceLock("cpu")
+    task = Path(__file__).parents[1] / "data" / "double"
+    judge = await start_judge(JudgeSettings(task))
+
+    async def waits_after(so_far_s: float) -> None:
+        async with asyncio.timeout(60):
+            while judge.held_up_s(3600) <= so_far_s:
+                await asyncio.sleep(0.02)
+
+    async def used_in_vain_s() -> float:
+        with pytest.raises(JudgeError):
+            await judge.evaluate((task / "seed.cpp").read_text(), "cpp")
+        return judge.device_s()
+
+    try:
+        with other.held():
+            await waits_after(0.0)
+        async with asyncio.timeout(60):
+            await judge.ready()
+        with other.held():
+            question = asyncio.create_task(used_in_vain_s())
+            await waits_after(judge.held_up_s(3600))
+            os.kill(judge.pid, signal.SIGKILL)
+            assert await question == 0.0
+    finally:
+        await judge.close()

@@ -9,14 +9,15 @@ import sys
 from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from evaluators.errors import UsageError
 from evaluators.task_rules import program_language
-from evolve.errors import DatabaseVersionError, EvolveError, RunLockedError
+from evolve.errors import BudgetRefusedError, DatabaseVersionError, EvolveError, RunLockedError
 from evolve.run import Run
-from evolve.run_directory import RunDirectory
+from evolve.run_directory import MOMENT_S, RunDirectory
 from evolve.settings import Caps
 from evolve.testing import fake_source, fake_task
 from evolve.types import Proposal, RunStatus, StopReason
@@ -125,7 +126,7 @@ class TestLock:
     def test_a_second_writer_is_refused_by_name(self, tmp_path: Path) -> None:
         world = World(tmp_path)
         with world.create(), pytest.raises(RunLockedError, match=rf"process {os.getpid()} has it open"):
-            world.reopen()
+            Run.open(world.directory, world.task, patience_s=0.0)
         world.reopen().close()
 
     def test_a_run_made_in_the_same_folder_at_the_same_time_is_left_alone(
@@ -151,12 +152,30 @@ class TestLock:
             assert holder.stdout is not None
             assert holder.stdout.readline() == "locked\n"
             with pytest.raises(RunLockedError, match=f"process {holder.pid} has it open"):
-                world.reopen()
+                Run.open(world.directory, world.task, patience_s=0.0)
         finally:
             holder.kill()
             holder.wait()
             holder.stdout.close()  # type: ignore[union-attr]
         world.reopen().close()
+
+    def test_who_holds_it_for_a_moment_is_waited_for(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """An agent's command takes in what it was told, in a large run or on a busy machine: half a second and more."""
+        world = World(tmp_path)
+        world.create().close()
+        holder = RunDirectory(world.directory)
+        holder.acquire()
+        now = 0.0
+
+        def sleep(seconds: float) -> None:
+            nonlocal now
+            now += seconds
+            if now > 2.0:
+                holder.release()
+
+        monkeypatch.setattr("evolve.run_directory.time", SimpleNamespace(monotonic=lambda: now, sleep=sleep))
+        world.reopen().close()
+        assert 2.0 < now < MOMENT_S
 
     def test_looking_needs_no_lock(self, tmp_path: Path) -> None:
         world = World(tmp_path)
@@ -190,7 +209,7 @@ class TestAskAndTell:
         with await self.seeded(world) as run:
             first, second = run.ask(), run.ask()
             assert not run.may_ask()
-            with pytest.raises(EvolveError, match="cap on candidates is met"):
+            with pytest.raises(BudgetRefusedError, match="cap on candidates leaves no room"):
                 run.ask()
             assert run.tell(first, None) is None
             assert run.may_ask(), "nothing to offer gives the place back"

@@ -411,6 +411,13 @@ class TestStorage:
         storage.set_settings(raised.model_dump_json(), "x = 1\n")
         assert (storage.run().settings, storage.run().config) == (raised, "x = 1\n")
 
+    def test_what_is_on_its_way_is_told_and_what_agents_hold_is_learnt(self, storage: SqlStorage) -> None:
+        storage.add_program(program(1))
+        assert storage.promise(3) == 0
+        assert storage.run().promised == 3
+        storage.heartbeat(1.0, 2)
+        assert storage.run().promised == 2
+
     def test_runs_of_one_database_do_not_mix(self, make: Callable[[], SqlStorage]) -> None:
         one, other = make(), make()
         queue_and_judge(one, 1)
@@ -560,10 +567,32 @@ class TestMail:
     def test_a_second_answer_to_a_lease_is_the_first_or_refused(self, storage: SqlStorage, mailbox: Mailbox) -> None:
         lease = mailbox.add_lease(NewLease("ann", 1, 1, (), 60.0))
         first = mailbox.add_answer(NewAnswer("ann", "agent", "python", "x = 1\n", lease=lease))
-        assert mailbox.add_answer(NewAnswer("ann", "agent", "python", "x = 1\n", lease=lease)) == first
+        assert mailbox.add_answer(NewAnswer("ann", "agent", "python", "x  =  1  # as before\n", lease=lease)) == first
         with pytest.raises(UsageError, match=f"lease {lease.id} was answered before"):
             mailbox.add_answer(NewAnswer("ann", "agent", "python", "x = 2\n", lease=lease))
         assert storage.waiting_answers() == [first]
+
+    def test_a_place_is_held_until_its_answer_is_a_program_or_the_lease_expires(
+        self, storage: SqlStorage, mailbox: Mailbox
+    ) -> None:
+        first, second, late = (mailbox.add_lease(NewLease("ann", 1, 1, (), s)) for s in (60.0, 60.0, -1.0))
+        assert (storage.places(159.0), storage.places(160.0)) == (2, 0)
+        mailbox.add_answer(NewAnswer("ann", "inject", "python", "x = 0\n"))
+        mailbox.add_answer(NewAnswer("ann", "agent", "python", "x = 3\n", lease=late))
+        assert storage.places(159.0) == 2, "neither has a place"
+        told = mailbox.add_answer(NewAnswer("ann", "agent", "python", "x = 1\n", lease=first))
+        assert (storage.places(159.0), storage.places(160.0)) == (2, 1), "it was told in time"
+        storage.add_program(program(2, told.source), answer=told.id)
+        assert storage.places(159.0) == 1
+        assert [lease.id for lease in storage.open_leases(159.0)] == [second.id]
+
+    def test_a_lease_that_there_is_no_room_for_is_not_stored(self, storage: SqlStorage, mailbox: Mailbox) -> None:
+        def refuse() -> None:
+            raise UsageError("no room")
+
+        with pytest.raises(UsageError, match="no room"):
+            mailbox.add_lease(NewLease("ann", 1, 1, (), 60.0), refuse)
+        assert storage.open_leases(0.0) == []
 
     def test_orders_add_up_and_a_failed_change_leaves_everything(self, storage: SqlStorage, mailbox: Mailbox) -> None:
         hint = mailbox.steer(Steer.HINT, "tile", "", lambda before: before)

@@ -6,16 +6,18 @@ import asyncio
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from evaluators.evaluation import Duel, DuelOutcome, Evaluation, Status, Untimed
 from evaluators.task import Language
+from evolve.backlog import Backlog
 from evolve.settings import Caps
-from evolve.testing import FakeJudge, fake_source
+from evolve.testing import FakeJudge, FakeProposer, fake_source
 from evolve.tuning import Family
-from evolve.types import AddStatus, ProgramState, RunStatus
-from evolve.unquiet import OVERDUE_S, PAUSE_S, TRIES, Unquiet
+from evolve.types import AddStatus, ProgramState, Proposal, ProposeContext, RunStatus
+from evolve.unquiet import OVERDUE_S, PAUSE_S, TRIES
 from tests.evolve.searching import World, settings
 from tests.evolve.test_replay import check
 
@@ -190,21 +192,79 @@ async def test_a_replay_comes_to_the_same(tmp_path: Path) -> None:
     await check(world, tmp_path / "again")
 
 
-class TestWhen:
-    def test_a_pause_and_an_idle_judge_or_after_long_at_any_rate(self) -> None:
-        now = 0.0
-        unquiet, family = Unquiet(lambda: now), Family(None)  # type: ignore[arg-type]
-        assert unquiet.take(idle=True, now=True) is None
-        unquiet.put(family)
-        now = PAUSE_S - 1
-        assert unquiet.take(idle=True) is None
-        now = PAUSE_S
-        assert unquiet.take(idle=False) is None
-        assert len(unquiet) == 1
-        assert unquiet.take(idle=True) is family
-        unquiet.put(family)
-        now += OVERDUE_S
-        assert unquiet.take(idle=False) is family
-        unquiet.put(family)
-        assert unquiet.take(idle=True, now=True) is family
-        assert len(unquiet) == 0
+async def test_an_idle_judge_measures_again_while_a_proposer_takes_its_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing happens for as long as the proposer thinks: the clock alone says that it is time."""
+    monkeypatch.setattr("evolve.unquiet.PAUSE_S", 0.05)
+    confirmed = asyncio.Event()
+
+    class Thinking(FakeProposer):
+        async def propose(self, context: ProposeContext) -> Proposal | None:
+            if context.number > 2:
+                async with asyncio.timeout(20):
+                    await confirmed.wait()
+            return await super().propose(context)
+
+    async def before(method: str, source: str) -> None:
+        if (method, source) == ("confirm", FAST):
+            confirmed.set()
+
+    world = world_of(tmp_path, FAST, SLOW, evaluate_fast=1)
+    world.proposer = Thinking(world.proposer.make)
+    world.judge.before = before
+    await world.run()
+    assert [p.score for p in world.programs()] == [1.0, 3.0, 1.5]
+
+
+class TestTurns:
+    """Who is placed next, by the clock and by what the judge has to do."""
+
+    def setup_method(self) -> None:
+        self.now = 0.0
+        self.backlog = Backlog(lambda: self.now)
+
+    def family(self, number: int) -> Family:
+        facts = {"number": number, "state": ProgramState.JUDGED, "evaluation": None, "score": None}
+        return Family(SimpleNamespace(**facts))  # type: ignore[arg-type]
+
+    def next(self, *, idle: bool = False) -> int | None:
+        family = self.backlog.next_to_place(idle=idle)
+        return family.structure.number if family else None
+
+    def test_what_noise_spoilt_waits_for_a_pause_and_an_idle_judge(self) -> None:
+        assert self.backlog.due_s(idle=True) is None
+        self.backlog.spoilt(self.family(1))
+        self.now = PAUSE_S - 1
+        assert self.next(idle=True) is None
+        assert (self.backlog.due_s(idle=True), self.backlog.due_s(idle=False)) == (1.0, OVERDUE_S - PAUSE_S + 1)
+        self.now = PAUSE_S
+        assert self.next() is None
+        assert self.backlog.due_s(idle=True) == 0.0
+        assert self.next(idle=True) == 1
+
+    def test_a_judge_that_is_never_idle_keeps_nobody_waiting_for_ever(self) -> None:
+        self.backlog.spoilt(self.family(1))
+        self.backlog.line_up(self.family(2))
+        self.now = OVERDUE_S
+        turns = []
+        for number in range(3, 7):  # There is always somebody else to place.
+            self.backlog.line_up(self.family(number))
+            turns.append(self.next())
+        assert turns == [2, 3, 1, 4]
+
+    def test_a_bad_hour_keeps_nobody_else_waiting_for_long(self) -> None:
+        for number in range(100):
+            self.backlog.spoilt(self.family(number))
+        self.now = OVERDUE_S
+        turns = []
+        for number in range(100, 106):
+            self.backlog.line_up(self.family(number))
+            turns.append(self.next())
+        assert turns == [100, 0, 101, 1, 102, 2]
+
+    def test_where_the_run_would_end_nobody_waits(self) -> None:
+        self.backlog.spoilt(self.family(1))
+        last = self.backlog.last_to_place()
+        assert last is not None
+        assert last.structure.number == 1

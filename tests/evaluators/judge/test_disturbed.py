@@ -1,4 +1,4 @@
-"""A confirmation that others disturb is made again; a score that is wide for another reason is not."""
+"""A confirmation that others disturb is made again; one whose interval is wide by its own doing is not."""
 
 from __future__ import annotations
 
@@ -34,11 +34,16 @@ def test_it_gives_up_in_the_end_and_says_why(double_judge, crowds):
     assert len(crowds) == 7, "one try and two more"
 
 
-def test_a_wide_interval_is_no_reason(double_judge, crowds, monkeypatch):
+@pytest.mark.parametrize(("unsteady", "times"), [(False, 1), (True, 3)])
+def test_a_wide_interval_is_a_reason_only_where_the_opponent_strays_too(
+    double_judge, crowds, monkeypatch, unsteady, times
+):
     monkeypatch.setattr(report, "NOISY_HALF_WIDTH", 0.0)
+    monkeypatch.setattr(report, "stray", lambda series, half_width: unsteady)
     calls = []
     monkeypatch.setattr(report, "crowded", lambda series: calls.append(1))
     confirmed = double_judge.confirm(DOUBLE_CPP, "cpp")
     assert isinstance(confirmed.timing, Untimed)
     assert "wide" in confirmed.timing.reason
-    assert len(calls) == 1
+    assert confirmed.noisy is unsteady, "the search goes by the same"
+    assert len(calls) == times

@@ -302,3 +302,31 @@ def test_the_real_judge_and_a_shipped_task_in_a_process_of_its_own(tmp_path):
     with look(tmp_path) as view:
         assert {p.proposer for p in view.storage.programs()} == {"seed", "tuner", "llm"}
         assert all(p.score is not None for p in view.storage.programs())
+
+
+def test_dialogues_whose_model_has_left_go_on_with_another_also_when_that_has_to_rest(evolve, toy, tmp_path):
+    """Two are broken off. Of the resumed run's only model the first call fails, so the second dialogue has to wait."""
+
+    def silent(asked):
+        return Reply(answer(asked.number, 1.1), fault=Fault.SILENCE)
+
+    def failing_once(asked):
+        return Reply(answer(asked.number, 1.1), fault=Fault.OVERLOADED if asked.number == 1 else None)
+
+    with serving(silent) as server:
+        tables = {"caps": {"seconds": 1.0}, "search": {"proposals": 2}}
+        evolve("run", toy, "--config", configured(tmp_path / "c.toml", server, **tables), "--dir", "r")
+    with look(evolve.folder) as view:
+        assert [dialogue.model for dialogue in view.storage.open_dialogues()] == ["local/m1"] * 2
+    patience = {"attempts": 1, "failures": 1, "rest_s": 0.05, "outage_s": 100.0}
+    with serving(failing_once) as server:
+        tables = {"caps": {"candidates": 3, "seconds": 1000}, "search": {"proposals": 1}, "llm__patience": patience}
+        models = '[[llm.models]]\nname = "local/m2"\nmax_output_tokens = 600'
+        file = configured(tmp_path / "d.toml", server, models=models, **tables)
+        result = evolve("resume", "r", "--config", file)
+    assert result.exit_code == 0, result.output
+    with look(evolve.folder) as view:
+        assert [program.model for program in view.storage.programs()] == [None, "local/m2", "local/m2"]
+        assert [dialogue.model for dialogue in view.storage.dialogues()] == ["local/m2"] * 3
+        assert [ending.outcome for _, ending in view.storage.endings()] == ["call_failed"]
+    assert evolve("replay", "r").exit_code == 0

@@ -43,6 +43,7 @@ def _runs_and_texts() -> None:
         sa.Column("active_s", sa.Float(), nullable=False),
         sa.Column("best", sa.Integer(), nullable=True),
         sa.Column("migration_round", sa.Integer(), nullable=False),
+        sa.Column("promised", sa.Integer(), server_default="0", nullable=False),
         sa.PrimaryKeyConstraint("id", name="pk_runs"),
     )
     op.create_table(

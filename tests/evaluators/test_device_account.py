@@ -1,0 +1,58 @@
+"""What the search knows of a judge's device without asking."""
+
+from __future__ import annotations
+
+import pytest
+
+from evaluators.device_account import DeviceAccount, DeviceNews, in_use
+
+
+class Told:
+    """An account, and a clock to tell it things by."""
+
+    def __init__(self):
+        self.now = 0.0
+        self.account = DeviceAccount(lambda: self.now)
+
+    def at(self, now, question, news):
+        self.now = now
+        self.account.note(question, news)
+
+
+@pytest.fixture
+def told():
+    return Told()
+
+
+def test_a_question_has_had_the_device_for_as_long_as_it_was_its(told):
+    told.at(10, 1, DeviceNews.HAS_DEVICE)
+    told.at(13, 1, DeviceNews.GIVES_BACK)
+    told.at(13, 2, DeviceNews.HAS_DEVICE)
+    told.at(20, 2, DeviceNews.GIVES_BACK)
+    told.at(21, 1, DeviceNews.HAS_DEVICE)
+    told.now = 22
+    assert told.account.device_s(1) == 4, "with what it has it for at this instant"
+    assert told.account.device_s(2) == 7
+    assert told.account.device_s(3) == 0
+    told.account.forget(1)
+    assert told.account.device_s(1) == 0
+
+
+def test_it_was_held_up_for_as_long_as_it_waited_for_another_judge(told):
+    told.at(10, 0, DeviceNews.HELD_UP)
+    told.now = 14
+    assert (told.account.held_up_s(60), told.account.held_up_s(1)) == (4, 1)
+    told.at(15, 0, DeviceNews.GOES_ON)
+    told.at(20, 3, DeviceNews.HELD_UP)
+    told.now = 22
+    assert told.account.held_up_s(60) == 7
+    assert told.account.held_up_s(8) == 3
+    assert told.account.held_up_s(0) == 0
+    assert told.account.device_s(3) == 0, "waiting is no use"
+
+
+def test_what_a_program_ends_by_gives_the_device_back():
+    news = []
+    with pytest.raises(ZeroDivisionError), in_use(news.append):
+        _ = 1 / 0
+    assert news == [DeviceNews.HAS_DEVICE, DeviceNews.GIVES_BACK]
