@@ -14,11 +14,21 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from evaluators.channel import PACKET_CAP, Frame, Kind, encode, send, set_receive_deadline
+from evaluators.channel import (
+    PACKET_CAP,
+    ChannelClosed,
+    DeadlineExceeded,
+    Frame,
+    Kind,
+    encode,
+    send,
+    set_receive_deadline,
+)
 from evaluators.cuda.device import DeviceArray, DeviceBuffer, Gpu, bytes_at
 from evaluators.cuda.guard import DeviceGuard
 from evaluators.cuda.runner import CAPTURED, EAGER
 from evaluators.dtypes import storage_dtype
+from evaluators.errors import JudgeError
 from evaluators.evaluation import Status
 from evaluators.failure import CandidateFailure
 from evaluators.layout import Layout
@@ -100,6 +110,17 @@ class CudaSession(Session):
             raise RuntimeError("no workload is prepared")
         return self._device_guard
 
+    def open_recorder(self, deadline_s: float) -> None:
+        """Have the runner begin to record, before IMPORT.
+
+        Raises:
+            JudgeError: it cannot. Nothing of the candidate's has run in that process: it is not its fault.
+        """
+        try:
+            self._ask(Kind.RECORD, Kind.READY, deadline_s, "record")
+        except CandidateFailure as failure:
+            raise JudgeError(f"the recorder of kernels did not begin: {failure.message}") from failure
+
     def prepare_running(self, layout: Layout, deadline_s: float) -> None:
         """PREPARE a workload and leave the runner running."""
         if layout.output_bytes > self.outputs.size or layout.input_bytes > self.inputs.size:
@@ -158,6 +179,7 @@ class CudaSession(Session):
             frame = Frame(Kind.CALL, 0, nonce, body=struct.pack(f"<{len(slots)}I", *slots))
         packet, answer = encode(frame), encode(Frame(Kind.DONE, frame.slot, nonce))
         places = self._peek_places(slots).ravel()
+        phase = "call" if len(slots) == 1 else f"a round of {len(slots)} calls"
         set_receive_deadline(self._channel, call_deadline_s)
         self._assert_quiet()
         with self.around():
@@ -166,8 +188,8 @@ class CudaSession(Session):
             try:
                 send(self._channel, packet)
                 reply = self._channel.recv(PACKET_CAP)
-            except OSError as error:
-                self._no_answer(error, "call", call_deadline_s)
+            except (OSError, ChannelClosed, DeadlineExceeded) as error:
+                self._no_answer(error, phase, call_deadline_s)
             total = time.perf_counter_ns() - start
             if self.around is not nullcontext:  # a watched runner is not left running longer than a timed one
                 self.stop()
@@ -175,6 +197,7 @@ class CudaSession(Session):
             self._wrong_answer(reply, answer)
         seen = self._bytes_at(places)
         self.stop()
+        self._took(total / 1e9)
         self._assert_quiet()
         # Now, before the other runner of a pair gets these inputs and this device: who ran last is to blame.
         changed = self._seal.broken()
