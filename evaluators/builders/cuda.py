@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from evaluators.builders.base import BuildRefused, BuildTarget
-from evaluators.builders.resources import count_instructions, disassemble, dump, find_tool, parse_usage, summary
+from evaluators.builders.resources import count_instructions, dump, find_tool, parse_usage, summary
+from evaluators.builders.sass import disassemble
 from evaluators.errors import UsageError
 
 DEFAULT_ARCH = "sm_90"
@@ -77,10 +78,13 @@ class CudaBuilder:
         """Resources, and the instructions of what the compiler kept beside the shared object."""
         if order["cuobjdump"] is None:
             return {}
-        usage = dump(order["cuobjdump"], "--dump-resource-usage", built)
-        cubins = sorted(work.glob("candidate*.cubin"))
-        sass = "".join(disassemble(order["nvdisasm"], cubin) for cubin in cubins)
+        usage = dump([order["cuobjdump"], "--dump-resource-usage"], built)
         (work / USAGE).write_text(usage)
+        cubins = [path.read_bytes() for path in sorted(work.glob("candidate*.cubin"))]
+        listings = disassemble(order["nvdisasm"], order["arch"], work, cubins)
+        if listings is None:
+            return summary(parse_usage(usage), None)
+        sass = "".join(listings)
         (work / SASS).write_text(sass)
         return summary(parse_usage(usage), count_instructions(sass.splitlines()))
 

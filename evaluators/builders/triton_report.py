@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 from collections import Counter
-from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 from evaluators.builders.base import BuildRefused
-from evaluators.builders.resources import Usage, count_instructions, disassemble, dump, occupancy, parse_usage, summary
+from evaluators.builders.resources import Usage, count_instructions, dump, occupancy, parse_usage, summary
+from evaluators.builders.sass import disassemble
 
 RESOURCES, SASS = "resources.txt", "kernels.sass"
 DISASSEMBLED = 8
@@ -44,11 +44,16 @@ class _Kernel:
 
 @dataclass(frozen=True)
 class _Facts:
+    kernel: _Kernel
     usages: tuple[Usage, ...]
-    counts: Counter[str]
-    warps: int
-    occupancy: tuple[float, str] | None = None
-    sass: str = ""
+    """Of its functions; none where there is no tool that reads them."""
+    mix: Counter[str] | None
+    """Its instructions, where they were read."""
+
+    def occupancy(self, arch: str) -> tuple[float, str] | None:
+        """Share of a multiprocessor's warps, and what limits it, where that is known."""
+        registers = max((usage.registers for usage in self.usages), default=0)
+        return occupancy(arch, registers, self.kernel.shared_bytes, self.kernel.warps) if registers else None
 
 
 def write(work: Path, built: Path, order: Mapping[str, Any]) -> dict[str, float]:
@@ -60,16 +65,14 @@ def write(work: Path, built: Path, order: Mapping[str, Any]) -> dict[str, float]
     kernels = _kernels(built)
     if not kernels:
         raise BuildRefused("error: the build left no kernel")
-    facts = _all_facts(kernels, order)
+    amd = kernels[0].path.suffix == ".amdgcn"
+    facts = [_amd_facts(kernel) for kernel in kernels] if amd else _nvidia_facts(work, kernels, order)
     if facts[0].usages:
-        (work / RESOURCES).write_text("".join(_lines(f) for f in facts))
-    (work / SASS).write_text("\n".join(f.sass for f in facts if f.sass))
-    counts: Counter[str] = Counter()
-    for fact in facts:
-        counts.update(fact.counts)
-    report = summary((usage for fact in facts for usage in fact.usages), counts) | {"kernels": float(len(facts))}
-    shares = [f.occupancy[0] for f in facts if f.occupancy]
-    return {**report, **({"occupancy": min(shares)} if shares else {})}
+        (work / RESOURCES).write_text("".join(_lines(one, order["arch"]) for one in facts))
+    mixes = [one.mix for one in facts if one.mix is not None]
+    report = summary((usage for one in facts for usage in one.usages), sum(mixes, Counter()) if mixes else None)
+    shares = [share[0] for one in facts if (share := one.occupancy(order["arch"]))]
+    return {**report, "kernels": float(len(facts)), **({"occupancy": min(shares)} if shares else {})}
 
 
 def _kernels(built: Path) -> list[_Kernel]:
@@ -94,25 +97,22 @@ def _launched_with(metadata: Path) -> tuple[int, int]:
     raise BuildRefused(f"error: {metadata.name}: no metadata of a kernel")
 
 
-def _all_facts(kernels: list[_Kernel], order: Mapping[str, Any]) -> list[_Facts]:
-    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        asked = [pool.submit(_facts, kernel, order, whole=i < DISASSEMBLED) for i, kernel in enumerate(kernels)]
-        return [one.result() for one in asked]
+def _nvidia_facts(work: Path, kernels: Sequence[_Kernel], order: Mapping[str, Any]) -> list[_Facts]:
+    longest = [kernel.code for kernel in kernels[:DISASSEMBLED]]
+    texts = disassemble(order["nvdisasm"], order["arch"], work, longest)
+    if texts is not None:
+        (work / SASS).write_text("".join(texts))
+    mixes = [count_instructions(text.splitlines()) for text in texts or ()]
+    return [_Facts(kernel, _usages(kernel, order), mix) for kernel, mix in zip_longest(kernels, mixes)]
 
 
-def _facts(kernel: _Kernel, order: Mapping[str, Any], *, whole: bool) -> _Facts:
-    if kernel.path.suffix == ".amdgcn":
-        return _amd_facts(kernel)
+def _usages(kernel: _Kernel, order: Mapping[str, Any]) -> tuple[Usage, ...]:
     if order["cuobjdump"] is None:
-        return _Facts((), Counter(), kernel.warps)
-    found = parse_usage(dump(order["cuobjdump"], "--dump-resource-usage", kernel.path))
+        return ()
+    found = parse_usage(dump([order["cuobjdump"], "--dump-resource-usage"], kernel.path))
     if not found:
         raise BuildRefused(f"error: {kernel.path.name}: cuobjdump finds no kernel in it")
-    usages = tuple(replace(usage, shared_bytes=kernel.shared_bytes) for usage in found)
-    sass = disassemble(order["nvdisasm"], kernel.path) if whole else ""
-    registers = max(usage.registers for usage in usages)
-    share = occupancy(order["arch"], registers, kernel.shared_bytes, kernel.warps) if registers else None
-    return _Facts(usages, count_instructions(sass.splitlines()), kernel.warps, share, sass)
+    return tuple(replace(usage, shared_bytes=kernel.shared_bytes) for usage in found)
 
 
 def _amd_facts(kernel: _Kernel) -> _Facts:
@@ -120,15 +120,16 @@ def _amd_facts(kernel: _Kernel) -> _Facts:
     text = kernel.code.decode(errors="replace")
     numbers = {name: max(map(int, pattern.findall(text)), default=0) for name, pattern in _AMD.items()}
     usage = Usage(kernel.path.stem, numbers["registers"], 4 * numbers["spills"], kernel.shared_bytes)
-    counts = Counter(tensor_core=len(_MATRIX.findall(text)), total=len(_ANY.findall(text)))
-    return _Facts((usage,), counts, kernel.warps)
+    mix = Counter(tensor_core=len(_MATRIX.findall(text)), total=len(_ANY.findall(text)))
+    return _Facts(kernel, (usage,), mix)
 
 
-def _lines(facts: _Facts) -> str:
-    limited = f", occupancy {facts.occupancy[0]:.0%} limited by {facts.occupancy[1]}" if facts.occupancy else ""
-    mix = f", {facts.counts['tensor_core']} matrix instructions of {facts.counts['total']}" if facts.counts else ""
+def _lines(facts: _Facts, arch: str) -> str:
+    share = facts.occupancy(arch)
+    limited = f", occupancy {share[0]:.0%} limited by {share[1]}" if share else ""
+    mix = f", {facts.mix['tensor_core']} matrix instructions of {facts.mix['total']}" if facts.mix else ""
     return "".join(
         f"Function {usage.name}: {usage.registers} registers, {usage.local_bytes} bytes of local memory a thread, "
-        f"{usage.shared_bytes} bytes of shared memory, {facts.warps} warps{mix}{limited}\n"
+        f"{usage.shared_bytes} bytes of shared memory, {facts.kernel.warps} warps{mix}{limited}\n"
         for usage in facts.usages
     )

@@ -1,22 +1,44 @@
 """What is said of Triton kernels comes from the files that a build left, read as an enemy's."""
 
 import json
+import struct
+from contextlib import suppress
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from evaluators.builders.base import BuildRefused
+from evaluators.builders.sass import disassemble, functions
 from evaluators.builders.triton_report import DISASSEMBLED, write
 
 TOOL = """#!/bin/sh
-case "$(cat "$2")" in
-*broken*) exit 1 ;;
-esac
-name=$(head -n 1 "$2")
 case "$1" in
---dump-resource-usage) echo " Function $name:"; echo "  REG:$(sed -n 2p "$2") STACK:0 SHARED:0 LOCAL:8" ;;
---print-code) echo "        /*0000*/                   HMMA.16816.F32.BF16 R4, R8, R12, R4 ;" ;;
+--dump-resource-usage)
+  name=$(grep -ao '#.*#' "$2" | tr -d '#')
+  test -n "$name" || exit 1
+  echo " Function ${name%:*}:"; echo "  REG:${name#*:} STACK:0 SHARED:0 LOCAL:8" ;;
+--binary)
+  test "$2" = SM90a || exit 1
+  size=$(stat -c %s "$3")
+  for at in $(seq 0 16 $((size - 1))); do
+    printf '        /*%04x*/                   HMMA.16816.F32.BF16 R4, R8, R12, R4 ;\n' $at
+  done ;;
 esac
 """
+"""Finds the name between two marks; takes every 16 bytes for a matrix instruction."""
+
+
+def cubin(name, registers, instructions=1):
+    """An ELF file with one function, and what the tool above looks for."""
+    names = b"\0.shstrtab\0.text." + name.encode() + b"\0"
+    mark = f"#{name}:{registers}#".encode()
+    code_at = 64 + 3 * 64
+    names_at = code_at + 16 * instructions
+    head = struct.pack("<4s36xQ10xHHH", b"\x7fELF", 64, 64, 3, 1)
+    sections = [(0, 0, 0), (1, names_at, len(names)), (11, code_at, 16 * instructions)]
+    table = b"".join(struct.pack("<I20xQQ24x", word, at, size) for word, at, size in sections)
+    return head + table + b"\1" * 16 * instructions + names + mark
 
 
 @pytest.fixture
@@ -33,7 +55,7 @@ def place(tmp_path):
 def kernel(tmp_path, folder, name, registers=32, metadata=None, file="kernel"):
     path = tmp_path / "cache" / folder
     path.mkdir()
-    (path / f"{file}.cubin").write_text(f"{name}\n{registers}\n")
+    (path / f"{file}.cubin").write_bytes(cubin(name, registers) if name else b"garbage")
     text = metadata if metadata is not None else json.dumps({"shared": 2048, "num_warps": 4})
     (path / f"{file}.json").write_text(text)
 
@@ -87,7 +109,7 @@ def test_metadata_that_is_none_is_refused(place, metadata):
 
 
 def test_code_that_cannot_be_read_is_refused(place):
-    kernel(place[0], "a", "broken")
+    kernel(place[0], "a", "")
     with pytest.raises(BuildRefused, match="finds no kernel"):
         report(place)
 
@@ -95,6 +117,31 @@ def test_code_that_cannot_be_read_is_refused(place):
 def test_a_build_without_kernels_is_refused(place):
     with pytest.raises(BuildRefused, match="no kernel"):
         report(place)
+
+
+def test_code_that_cannot_be_taken_apart_has_no_mix_of_instructions(place):
+    kernel(place[0], "a", "soft")
+    path = place[0] / "cache" / "a" / "kernel.cubin"
+    path.write_bytes(path.read_bytes().replace(b"ELF", b"elf"))
+    measures, listed = report(place)
+    assert measures["registers"] == 32
+    assert "tensor_core_share" not in measures
+    assert "matrix instructions" not in listed
+
+
+@given(st.binary(max_size=300), st.integers(0, 400))
+def test_any_file_is_either_taken_apart_or_none(content, at):
+    good = cubin("soft", 32, 3)
+    for data in (content, good[:at], good[:at] + content + good[at:]):
+        with suppress(ValueError, LookupError, OverflowError, struct.error):
+            assert all(isinstance(name, str) for name, _ in functions(data))
+
+
+def test_the_instructions_of_a_kernel_are_told_from_those_of_the_next(place, tmp_path):
+    both = [cubin("one", 8, 2), cubin("two", 8, 3)]
+    first, second = disassemble(place[1]["nvdisasm"], "sm_90", tmp_path, both)
+    assert (first.splitlines()[0], second.splitlines()[0]) == ("one:", "two:")
+    assert [text.count("HMMA") for text in (first, second)] == [2, 3]
 
 
 def test_without_tools_nothing_is_named(place):
