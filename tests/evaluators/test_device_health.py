@@ -119,7 +119,7 @@ def test_a_mark_is_a_line_with_a_date_and_goes_by_removing_it(tmp_path):
 
 def planted(tmp_path, make):
     """Something under a name that marks of this device may have."""
-    make(tmp_path / f"kernel-evolve-{UUID}-0000.quarantine")
+    make(tmp_path / f"kernel-evolve-{UUID}-{os.getuid()}.quarantine")
 
 
 @pytest.mark.parametrize(
