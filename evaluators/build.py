@@ -151,7 +151,7 @@ class Builds:
                 (folder / built.source_name).write_text(source, encoding="utf-8", errors="replace")
                 log = self._run_builder(task, folder, built, payload)
                 take_artifact(folder / built.artifact, artifact)
-                artifacts = _log(log) + _texts(folder, built.texts)
+                artifacts = _texts(folder, built.texts, log)
                 if not built.runs_source:
                     measures, found = _reported(folder, built)
             if built.runs_source:
@@ -231,13 +231,9 @@ def _reported(folder: Path, built: Builder) -> tuple[dict[str, float], tuple[Art
     return read_report(folder / REPORT), _texts(folder, built.report_texts)
 
 
-def _log(log: str) -> tuple[Artifact, ...]:
-    return (Artifact(name="build.log", text=log[-LOG_CAP:]),) if log.strip() else ()
-
-
-def _texts(folder: Path, names: Sequence[str]) -> tuple[Artifact, ...]:
-    """What a build left for people to look at."""
-    found = []
+def _texts(folder: Path, names: Sequence[str], log: str = "") -> tuple[Artifact, ...]:
+    """What a build left for people to look at, its log first."""
+    found = [Artifact(name="build.log", text=log[-LOG_CAP:])] if log.strip() else []
     for name in names:
         content = read_plain_file(folder / name, ARTIFACT_CAP)
         if content is not None:
