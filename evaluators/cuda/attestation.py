@@ -209,6 +209,7 @@ def _summary(seen: Seen, busy_us: float, overlap: float) -> WorkloadAttestation:
     activities = seen.rounds[0]
     kinds = [activity.kind for activity in activities]
     watched = min(seen.watched[0], key=lambda one: one.dispatches) if seen.watched else None
+    times = [one.call_us for order in seen.watched for one in order if one.call_us is not None]
     return WorkloadAttestation(
         workload=seen.workload,
         calls=seen.calls,
@@ -218,6 +219,7 @@ def _summary(seen: Seen, busy_us: float, overlap: float) -> WorkloadAttestation:
         kernel_us=busy_us,
         overlap=overlap,
         kernels=_uses(seen.calls, _kernels(activities)),
+        watched_us=min(times, default=None),
         dispatches=watched and watched.dispatches,
         read_bytes=watched and watched.read_bytes / seen.calls,
         written_bytes=watched and watched.written_bytes / seen.calls,

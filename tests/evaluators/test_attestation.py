@@ -120,7 +120,7 @@ def test_what_helpers_begin_may_be_counted_and_no_more():
 
 def test_a_program_that_is_slower_while_it_is_counted_is_convicted():
     fast, slow, held_up = (Watched(CALLS, 0, 0, 0, call_us=us) for us in (21.5, 60.0, 900.0))
-    attest(one_by_one(), watched=((fast, held_up), (slow, fast)))
+    assert attest(one_by_one(), watched=((fast, held_up), (slow, fast))).watched_us == 21.5
     assert "where they are timed" in convicted(one_by_one(), watched=((fast, fast), (slow, held_up)))
 
 
