@@ -39,6 +39,8 @@ FOLDER_FILES = 512
 FOLDER_DEPTH = 16
 COMPILER_MEMORY_BYTES = 2 << 30
 COMPILER_PROCESSES = 128
+GIVING_WAY = 15
+"""How nice compilers are beside timed rounds."""
 KEPT_BUILDS = 256
 """A search that runs for days makes more programs than memory and disk hold: the latest are kept, and those in use."""
 
@@ -89,9 +91,19 @@ def lint(task: Task, source: str, language: Language, seed: str | None) -> tuple
 class Builds:
     """Builds programs in sandboxed builders; the same source and flags are not built again soon."""
 
-    def __init__(self, zygote: Zygote, scratch: Path, cpus: frozenset[int] | None, arch: str | None = None) -> None:
+    def __init__(
+        self,
+        zygote: Zygote,
+        scratch: Path,
+        cpus: frozenset[int] | None,
+        arch: str | None = None,
+        *,
+        beside_rounds: bool = False,
+    ) -> None:
+        """``beside_rounds``: programs are built while others are timed, so compilers give way."""
         self._zygote = zygote
         self._cpus = cpus
+        self._nice = GIVING_WAY if beside_rounds else 0
         self._arch = arch
         self._work = scratch / "build"
         self._store = scratch / "artifacts"
@@ -152,17 +164,15 @@ class Builds:
                 log = self._run_builder(task, folder, built, payload)
                 take_artifact(folder / built.artifact, artifact)
                 artifacts = _texts(folder, built.texts, log)
-                if not built.runs_source:
-                    measures, found = _reported(folder, built)
-            if built.runs_source:
+                measures, found = read_report(folder / REPORT), _texts(folder, built.report_texts)
+            if built.runs_source:  # what lies there then is the program's word
                 with self._folder() as folder:
                     self._run_builder(task, folder, built, {**payload, "built": str(artifact)}, artifact)
-                    measures, found = _reported(folder, built)
+                    measures, found = read_report(folder / REPORT), _texts(folder, built.report_texts)
         except BaseException:
             _forget(artifact)
             raise
-        seconds = time.monotonic() - started
-        observed = bool(order.get("listing"))
+        seconds, observed = time.monotonic() - started, bool(order.get("listing"))
         program = BuiltProgram(
             source, language, source_hash(source), artifact, measures, artifacts + found, seconds, observed=observed
         )
@@ -197,6 +207,7 @@ class Builds:
                 processes=COMPILER_PROCESSES,
             ),
             cpus=self._cpus,
+            nice=self._nice,
             environment={"TMPDIR": str(folder)},
             python_packages=built.packages,
         )
@@ -225,10 +236,6 @@ def _forget(artifact: Path) -> None:
         remove_tree(artifact)
     else:
         artifact.unlink(missing_ok=True)
-
-
-def _reported(folder: Path, built: Builder) -> tuple[dict[str, float], tuple[Artifact, ...]]:
-    return read_report(folder / REPORT), _texts(folder, built.report_texts)
 
 
 def _texts(folder: Path, names: Sequence[str], log: str = "") -> tuple[Artifact, ...]:

@@ -331,11 +331,7 @@ class Session:
         """Count the time in which the program is waited for."""
         started = time.monotonic()
         yield
-        self._took(time.monotonic() - started)
-
-    def _took(self, seconds: float) -> None:
-        """Count time in which the program was waited for."""
-        self._taken_s += seconds
+        self._taken_s += time.monotonic() - started
         if self.bounded and self._taken_s > JUDGEMENT_S:
             raise CandidateFailure(Status.TIMEOUT, f"took more than {JUDGEMENT_S:g} s in all its phases together")
 

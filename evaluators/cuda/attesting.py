@@ -17,7 +17,7 @@ from evaluators.build import BuiltProgram
 from evaluators.calibration import Bench, WorkloadCalibration, baseline_side
 from evaluators.cascade import Case, candidate_side, paced, warm_up
 from evaluators.cuda.arena import CudaArena
-from evaluators.cuda.attestation import Seen, Watched, attest_workload, stalls
+from evaluators.cuda.attestation import Seen, Watched, adds_up, attest_workload, stalls
 from evaluators.cuda.cupti import CuptiUnavailable
 from evaluators.cuda.recording import Activity, DamagedRecord, FullRecord, Recorder, Recording, build_recorder
 from evaluators.cuda.session import CudaSession
@@ -170,7 +170,7 @@ class Attestor:
         if isinstance(seen, CuptiUnavailable):
             raise seen
         found = seen.dispatches
-        if found < plan.calls or found % plan.calls:
+        if not adds_up(found, plan.calls):
             return f"the counters do not add up: {found} grids in a round of {plan.calls} calls of baseline {name}"
         self.controlled.add(plan.workload.name)
         return ""
