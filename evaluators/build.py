@@ -13,7 +13,8 @@ import threading
 import time
 import weakref
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -155,33 +156,49 @@ class Builds:
         started = time.monotonic()
         built = builder_of(language)
         assert built is not None
-        folder = self._work / secrets.token_hex(8)
-        folder.mkdir(mode=0o777)
-        folder.chmod(0o777)
+        artifact = self._store / f"{key[:32]}-{secrets.token_hex(4)}{Path(built.artifact).suffix}"
+        payload = {"language": language, "order": order}
         try:
-            (folder / built.source_name).write_text(source, encoding="utf-8", errors="replace")
-            log = self._run_builder(task, folder, built, {"language": language, "order": order})
-            artifact = self._store / f"{key[:32]}-{secrets.token_hex(4)}{Path(built.artifact).suffix}"
-            take_artifact(folder / built.artifact, artifact)
-            measures = read_report(folder / REPORT)
-            artifacts = _texts(folder, built, log)
-        finally:
-            remove_tree(folder)
-        seconds = time.monotonic() - started
-        observed = bool(order.get("listing"))
+            with self._folder() as folder:
+                (folder / built.source_name).write_text(source, encoding="utf-8", errors="replace")
+                log = self._run_builder(task, folder, built, payload)
+                take_artifact(folder / built.artifact, artifact)
+                artifacts = _texts(folder, built.texts, log)
+                measures, found = read_report(folder / REPORT), _texts(folder, built.report_texts)
+            if built.runs_source:  # what lies there then is the program's word
+                with self._folder() as folder:
+                    self._run_builder(task, folder, built, {**payload, "built": str(artifact)}, artifact)
+                    measures, found = read_report(folder / REPORT), _texts(folder, built.report_texts)
+        except BaseException:
+            _forget(artifact)
+            raise
+        seconds, observed = time.monotonic() - started, bool(order.get("listing"))
         program = BuiltProgram(
-            source, language, source_hash(source), artifact, measures, artifacts, seconds, observed=observed
+            source, language, source_hash(source), artifact, measures, artifacts + found, seconds, observed=observed
         )
         weakref.finalize(program, _forget, artifact).atexit = False
         return program
 
-    def _run_builder(self, task: Task, folder: Path, built: Builder, payload: Mapping[str, Any]) -> str:
+    @contextmanager
+    def _folder(self) -> Iterator[Path]:
+        """A fresh work folder for one builder's process."""
+        folder = self._work / secrets.token_hex(8)
+        folder.mkdir(mode=0o777)
+        folder.chmod(0o777)
+        try:
+            yield folder
+        finally:
+            remove_tree(folder)
+
+    def _run_builder(
+        self, task: Task, folder: Path, built: Builder, payload: Mapping[str, Any], *readable: Path
+    ) -> str:
         request = SpawnRequest(
             role="builder",
             entry="evaluators.builder:main",
             payload={"folder": str(folder), **payload},
             fds={},
-            readable=(),
+            readable=readable,
             writable=(folder,),
             limits=ChildLimits(
                 memory_bytes=COMPILER_MEMORY_BYTES,
@@ -221,10 +238,10 @@ def _forget(artifact: Path) -> None:
         artifact.unlink(missing_ok=True)
 
 
-def _texts(folder: Path, built: Builder, log: str) -> tuple[Artifact, ...]:
+def _texts(folder: Path, names: Sequence[str], log: str = "") -> tuple[Artifact, ...]:
     """What a build left for people to look at, its log first."""
     found = [Artifact(name="build.log", text=log[-LOG_CAP:])] if log.strip() else []
-    for name in built.texts:
+    for name in names:
         content = read_plain_file(folder / name, ARTIFACT_CAP)
         if content is not None:
             text = content[:TEXT_CAP].decode(errors="replace")

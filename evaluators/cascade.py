@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from evaluators.arena import Arena
@@ -15,6 +15,7 @@ from evaluators.errors import JudgeError
 from evaluators.evaluation import Attestation, Stage, Status
 from evaluators.failure import CandidateFailure
 from evaluators.layout import Layout
+from evaluators.pace import briefly, too_long
 from evaluators.plan import layout_of
 from evaluators.rounds import PairedTimes, Side, draw_slots, one_round, paired_round
 from evaluators.session import Session
@@ -25,6 +26,8 @@ WARM_UP_ROUNDS = 2
 CHECK_SLOTS = 16
 REPEATED = 3
 """Slots of every workload that are called twice."""
+Play = Callable[[WorkloadCalibration, int], Iterator[None]]
+"""Makes rounds by a calibration, one each time that it is asked for the next; so many were made before."""
 
 
 @dataclass
@@ -39,6 +42,8 @@ class Case:
     times: dict[str, dict[str, PairedTimes]] = field(default_factory=dict)
     """Workload -> baseline -> times of paired rounds."""
     attestation: Attestation | None = None
+    pace_us: dict[str, float] = field(default_factory=dict)
+    """Workload -> what a call seemed to take before its rounds were chosen."""
 
 
 def smoke(bench: Bench, arena: Arena, case: Case) -> None:
@@ -134,18 +139,66 @@ def timed_rounds(
     """Add ``count`` paired rounds against one baseline, the first ``whole`` of them compared whole."""
     workload = calibration.plan.workload.name
     times = case.times.setdefault(workload, {}).setdefault(opponent, PairedTimes())
-    theirs, their_s = _warm_baseline(bench, arena, calibration, opponent)
-    ours = candidate_side(bench, case, calibration)
-    plan = calibration.plan.shortened(max(warm_up(ours, calibration, arena), their_s))
     timed_s = times.timed_s
+
+    def play(chosen: WorkloadCalibration, done: int) -> Iterator[None]:
+        theirs, their_s = _warm_baseline(bench, arena, chosen, opponent)
+        ours = candidate_side(bench, case, chosen)
+        plan = chosen.plan.shortened(max(warm_up(ours, chosen, arena), their_s))
+        for index in range(done, count):
+            paired_round(ours, theirs, plan, chosen.content, arena, times, whole=index < whole)
+            yield
+
     try:
-        for index in range(count):
-            paired_round(ours, theirs, plan, calibration.content, arena, times, whole=index < whole)
+        in_pace(bench, arena, calibration, [case], count, times, play)
     except JudgeError:
         arena.discard(opponent)
         raise
     finally:
         case.trail.timed_s += times.timed_s - timed_s
+
+
+def in_pace(
+    bench: Bench,
+    arena: Arena,
+    calibration: WorkloadCalibration,
+    cases: Sequence[Case],
+    count: int,
+    times: PairedTimes,
+    play: Play,
+) -> None:
+    """Have ``count`` rounds played: brief ones where one of the programs is slow, for as long as it is."""
+    done = 0
+    for chosen in (paced(bench, arena, calibration, *cases), calibration):
+        for _ in play(chosen, done):
+            if max(times.ours[-1], times.theirs[-1]) < chosen.plan.least_us:
+                times.withdraw()
+                for case in cases:
+                    case.pace_us[chosen.plan.workload.name] = 0.0
+                break
+            done += 1
+        if done == count:
+            return
+
+
+def paced(bench: Bench, arena: Arena, calibration: WorkloadCalibration, *cases: Case) -> WorkloadCalibration:
+    """The rounds of a workload for these programs: the planned ones, or brief ones where one of them is slow."""
+    slowest_us = max(pace_us(bench, arena, calibration, case) for case in cases)
+    return briefly(calibration) if too_long(calibration, slowest_us) else calibration
+
+
+def pace_us(bench: Bench, arena: Arena, calibration: WorkloadCalibration, case: Case) -> float:
+    """What a call of a program takes by itself, launched by the host; looked at once. 0 where nobody needs to know."""
+    workload, layout = calibration.plan.workload, calibration.plan.layout
+    if not layout.sequences:
+        return 0.0
+    if workload.name not in case.pace_us:
+        prepare(case, layout_of(bench.task, workload, 1), bench.task.limits.prepare_s)
+        arena.fill_slots(case.session, calibration.content, [0])
+        round_us = min(case.session.round([0], bench.task.limits.call_s).call_us for _ in range(WARM_UP_ROUNDS))
+        empty_us = calibration.empty_us[case.program.language] * len(layout.sequences[0])
+        case.pace_us[workload.name] = max(round_us - empty_us, 0.0)
+    return case.pace_us[workload.name]
 
 
 def _warm_baseline(bench: Bench, arena: Arena, calibration: WorkloadCalibration, name: str) -> tuple[Side, float]:

@@ -32,6 +32,8 @@ class Kind(IntEnum):
     CALL = 3
     REPLAY = 4
     """On a GPU: the calls of one of the layout's sequences, as captured in PREPARE."""
+    RECORD = 5
+    """On a GPU, before IMPORT: begin to record what the device does."""
     READY = 16
     PREPARED = 17
     DONE = 18

@@ -42,8 +42,8 @@ class DeviceLock:
             UsageError: what lies at the lock's place is no lock any more.
         """
         with self._thread_lock:
-            self._lock()
             try:
+                self._lock()
                 yield
             finally:
                 fcntl.flock(self._fd, fcntl.LOCK_UN)
@@ -58,8 +58,9 @@ class DeviceLock:
             self._wait()
             if _is_there(self._path, self._fd):
                 return
+            fresh = _open(self._path)  # before the old one is closed: its number may soon be another file's
             os.close(self._fd)
-            self._fd = _open(self._path)
+            self._fd = fresh
 
     def _wait(self) -> None:
         try:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 
 from evaluators.arena import Arena
 from evaluators.calibration import Bench, WorkloadCalibration
-from evaluators.cascade import Case, candidate_side, warm_up
+from evaluators.cascade import Case, candidate_side, in_pace, pace_us, warm_up
 from evaluators.confidence import least_rounds, ratio_interval
 from evaluators.evaluation import Duel, DuelOutcome, Interval
 from evaluators.failure import CHALLENGER, OCCUPANT, CandidateFailure
@@ -115,19 +115,34 @@ def measure_block(
     times: PairedTimes,
 ) -> None:
     """``count`` rounds of one workload by two live programs; appends to ``times``."""
-    (ours, our_s), (theirs, their_s) = (
-        _side(bench, arena, calibration, case, whose) for case, whose in zip(pair, (CHALLENGER, OCCUPANT), strict=True)
-    )
-    plan = calibration.plan.shortened(max(our_s, their_s))
-    for _ in range(count):
-        paired_round(ours, theirs, plan, calibration.content, arena, times)
+    whose = CHALLENGER, OCCUPANT
+    for case, name in zip(pair, whose, strict=True):
+        with _blaming(name):
+            pace_us(bench, arena, calibration, case)
+
+    def play(chosen: WorkloadCalibration, done: int) -> Iterator[None]:
+        (ours, our_s), (theirs, their_s) = (
+            _side(bench, arena, chosen, case, name) for case, name in zip(pair, whose, strict=True)
+        )
+        plan = chosen.plan.shortened(max(our_s, their_s))
+        for _ in range(done, count):
+            paired_round(ours, theirs, plan, chosen.content, arena, times)
+            yield
+
+    in_pace(bench, arena, calibration, pair, count, times, play)
 
 
 def _side(bench: Bench, arena: Arena, calibration: WorkloadCalibration, case: Case, whose: str) -> tuple[Side, float]:
     """One side, warm, and the seconds that a call of it takes."""
-    try:
+    with _blaming(whose):
         side = replace(candidate_side(bench, case, calibration), whose=whose)
         return side, warm_up(side, calibration, arena)
+
+
+@contextmanager
+def _blaming(whose: str) -> Iterator[None]:
+    try:
+        yield
     except CandidateFailure as failure:
         failure.whose = whose
         raise

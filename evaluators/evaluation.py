@@ -181,6 +181,8 @@ class WorkloadAttestation(Frozen):
     """Of a call launched from the host as a caller would, many in a row, in rounds checked like any."""
     kernels: Annotated[tuple[KernelUse, ...], Field(max_length=MOST_KERNELS)] = ()
     """The longest first."""
+    watched_us: NonNegativeFloat | None = None
+    """Of a call in the quickest round in which counters were read, by the judge's clock."""
     dispatches: NonNegativeFloat | None = None
     """Grids that the device began in a round of the ordinary, unobserved process, by the device's own counters."""
     read_bytes: NonNegativeFloat | None = None

@@ -48,7 +48,6 @@ _TORCH = (
     "torch",
     "triton",
     "evaluators.builders.triton_interception",
-    "evaluators.builders.triton_report",
     "evaluators.programs.torch",
     "evaluators.programs.triton",
     "evaluators.programs.triton:warm",

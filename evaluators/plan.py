@@ -44,6 +44,8 @@ class RoundPlan:
     """Calls of a round whose outputs are compared whole, where a round is; ``None``: all."""
     turns: int = 1
     """Into how many turns a round's calls are divided."""
+    least_us: float = 0.0
+    """A round counts only where a call of one of the two took so long: it was planned for a slow program."""
 
     def turn_lengths(self, calls: int) -> list[int]:
         """How many of so many calls each turn has: as equal as can be."""
@@ -54,7 +56,10 @@ class RoundPlan:
         """The plan for a pair of which one takes ``call_s``: fewer calls where all of them would take too long.
 
         Being slow at first buys nothing: the same slots lie ready, and of fewer calls a larger share is compared.
+        Rounds that were captured cannot be cut: see :mod:`evaluators.pace`.
         """
+        if self.layout.sequences:
+            return self
         calls = min(self.calls, max(math.ceil(LONGEST_ROUND_S / max(call_s, 1e-9)), 1))
         return replace(self, calls=calls, cold=self.cold and calls == self.calls)
 

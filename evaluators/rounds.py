@@ -55,6 +55,11 @@ class PairedTimes:
     timed_s: float = 0.0
     """Between *go* and reply, both programs' rounds together."""
 
+    def withdraw(self) -> None:
+        """Forget the last round; its time remains spent."""
+        for series in (self.ours, self.theirs, self.waited, self.unresolved):
+            series.pop()
+
     def log_ratios(self) -> list[float]:
         """``log(theirs / ours)``: above 0 where ours is faster."""
         return [math.log(b / a) for a, b in zip(self.ours, self.theirs, strict=True)]

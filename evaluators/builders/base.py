@@ -38,7 +38,11 @@ class Builder(Protocol):
     artifact: str
     """The file or folder that a runner gets, in the work folder."""
     texts: tuple[str, ...]
-    """Files for people to look at, in the work folder; may be missing."""
+    """Files for people to look at that ``build`` leaves in the work folder; may be missing."""
+    report_texts: tuple[str, ...]
+    """The same of ``report``."""
+    runs_source: bool
+    """Whether ``build`` runs the source: its report is then made by a process that never did."""
     takes_flags: bool
     """Whether compiler flags mean something."""
     packages: tuple[str, ...]
@@ -52,10 +56,18 @@ class Builder(Protocol):
         """
         ...
 
-    def build(self, work: Path, order: Mapping[str, Any]) -> dict[str, float]:
-        """In the sandbox: build ``work / source_name``; returns compiled facts.
+    def build(self, work: Path, order: Mapping[str, Any]) -> None:
+        """In the sandbox: build ``work / source_name`` into ``work / artifact``.
 
         Raises:
             BuildRefused: the source is no good.
+        """
+        ...
+
+    def report(self, work: Path, built: Path, order: Mapping[str, Any]) -> dict[str, float]:
+        """In the sandbox: compiled facts of an artifact, which is data from an enemy; texts go to ``work``.
+
+        Raises:
+            BuildRefused: it is not what a build leaves.
         """
         ...

@@ -50,6 +50,8 @@ class CppBuilder:
     source_name = SOURCE
     artifact = SHARED_OBJECT
     texts: tuple[str, ...] = (LISTING,)
+    report_texts: tuple[str, ...] = ()
+    runs_source = False
     takes_flags = True
     packages: tuple[str, ...] = ()
 
@@ -58,7 +60,7 @@ class CppBuilder:
         flags = [*target.flags, _LINE_TABLES] if target.listing else list(target.flags)
         return {"compiler": find_compiler(), "flags": flags, "listing": target.listing}
 
-    def build(self, work: Path, order: Mapping[str, Any]) -> dict[str, float]:
+    def build(self, work: Path, order: Mapping[str, Any]) -> None:
         """One compiler run."""
         command = compile_command(order["compiler"], order["flags"], self.source_name)
         done = subprocess.run(command, cwd=work, check=False, stdin=subprocess.DEVNULL)
@@ -67,7 +69,11 @@ class CppBuilder:
         if order["listing"]:
             with (work / LISTING).open("wb") as file:
                 subprocess.run([*COMMAND, SHARED_OBJECT], cwd=work, stdout=file, check=False)
-        return resource_report(work / SHARED_OBJECT)
+
+    def report(self, work: Path, built: Path, order: Mapping[str, Any]) -> dict[str, float]:
+        """Size of its code, and the share of vector instructions."""
+        del work, order
+        return resource_report(built)
 
 
 BUILDER = CppBuilder()

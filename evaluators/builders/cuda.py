@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from evaluators.builders.base import BuildRefused, BuildTarget
-from evaluators.builders.resources import count_instructions, disassemble, dump, find_tool, parse_usage, summary
+from evaluators.builders.resources import count_instructions, dump, find_tool, parse_usage, summary
+from evaluators.builders.sass import disassemble
 from evaluators.errors import UsageError
 
 DEFAULT_ARCH = "sm_90"
@@ -48,7 +49,9 @@ class CudaBuilder:
 
     source_name = "candidate.cu"
     artifact = SHARED_OBJECT
-    texts: tuple[str, ...] = (USAGE, PTX, SASS)
+    texts: tuple[str, ...] = (PTX,)
+    report_texts: tuple[str, ...] = (USAGE, SASS)
+    runs_source = False
     takes_flags = True
 
     @property
@@ -64,18 +67,24 @@ class CudaBuilder:
         tools = {name: find_tool(name) for name in ("cuobjdump", "nvdisasm")}
         return {"nvcc": find_nvcc(), "arch": arch, "flags": list(target.flags), **tools}
 
-    def build(self, work: Path, order: Mapping[str, Any]) -> dict[str, float]:
-        """One compiler run, then the disassembly for the report."""
+    def build(self, work: Path, order: Mapping[str, Any]) -> None:
+        """One compiler run."""
         command = compile_command(order["nvcc"], order["arch"], order["flags"])
         done = subprocess.run(command, cwd=work, check=False, stdin=subprocess.DEVNULL)
         if done.returncode != 0:
             raise BuildRefused
+
+    def report(self, work: Path, built: Path, order: Mapping[str, Any]) -> dict[str, float]:
+        """Resources, and the instructions of what the compiler kept beside the shared object."""
         if order["cuobjdump"] is None:
             return {}
-        usage = dump(order["cuobjdump"], "--dump-resource-usage", work / SHARED_OBJECT)
-        cubins = sorted(work.glob("candidate*.cubin"))
-        sass = "".join(disassemble(order["nvdisasm"], cubin) for cubin in cubins)
+        usage = dump([order["cuobjdump"], "--dump-resource-usage"], built)
         (work / USAGE).write_text(usage)
+        cubins = [path.read_bytes() for path in sorted(work.glob("candidate*.cubin"))]
+        listings = disassemble(order["nvdisasm"], order["arch"], work, cubins)
+        if listings is None:
+            return summary(parse_usage(usage), None)
+        sass = "".join(listings)
         (work / SASS).write_text(sass)
         return summary(parse_usage(usage), count_instructions(sass.splitlines()))
 

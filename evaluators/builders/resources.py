@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +19,7 @@ TENSOR_CORE = frozenset({"HMMA", "HGMMA", "IMMA", "IGMMA", "BMMA", "BGMMA", "DMM
 }
 """SASS mnemonics of matrix instructions, Volta to Blackwell (CUDA Binary Utilities, instruction set reference)."""
 _LOCAL_MEMORY = ("LDL", "STL")
+_WORDS_CAP = 500
 
 
 @dataclass(frozen=True)
@@ -80,18 +81,13 @@ def find_tool(name: str) -> str | None:
     return str(path) if path.is_file() else None
 
 
-def dump(tool: str, option: str, binary: Path) -> str:
-    """The output of a CUDA binary utility on a cubin or shared object; empty where it fails."""
-    done = subprocess.run([tool, option, str(binary)], capture_output=True, text=True, check=False)
+def dump(command: Sequence[str], binary: Path) -> str:
+    """What a CUDA binary utility says of a file; empty where it fails."""
+    done = subprocess.run([*command, str(binary)], capture_output=True, text=True, errors="replace", check=False)
     if done.returncode != 0:
-        sys.stderr.write(f"{Path(tool).name} {option}: {done.stderr}\n")
+        sys.stderr.write(f"{Path(command[0]).name}: {done.stderr[:_WORDS_CAP]}\n")
         return ""
     return done.stdout
-
-
-def disassemble(tool: str | None, cubin: Path) -> str:
-    """The SASS of a cubin; empty where there is no ``nvdisasm`` (``cuobjdump`` would need a ``/proc``)."""
-    return dump(tool, "--print-code", cubin) if tool else ""
 
 
 def parse_usage(text: str) -> list[Usage]:
@@ -117,15 +113,20 @@ def count_instructions(sass: Iterable[str]) -> Counter[str]:
     return counts
 
 
-def summary(usages: Iterable[Usage], counts: Counter[str]) -> dict[str, float]:
-    """Compiled facts as measures: the worst kernel's resources, and the instruction mix over all."""
+def summary(usages: Iterable[Usage], counts: Counter[str] | None) -> dict[str, float]:
+    """Compiled facts as measures: the worst kernel's resources, and the instruction mix over all, where it is known."""
     usages = list(usages)
-    return {
+    resources = {
         "kernels": float(len(usages)),
         "registers": float(max((u.registers for u in usages), default=0)),
         "local_bytes": float(max((u.local_bytes for u in usages), default=0)),
         "shared_kib": max((u.shared_bytes for u in usages), default=0) / 1024,
+    }
+    if counts is None:
+        return resources
+    mix = {
         "instructions": float(counts["total"]),
         "tensor_core_instructions": float(counts["tensor_core"]),
         "tensor_core_share": counts["tensor_core"] / max(counts["total"], 1),
     }
+    return resources | mix

@@ -16,13 +16,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from evaluators.builders import triton_report
 from evaluators.builders.base import BuildRefused, BuildTarget
 from evaluators.builders.resources import find_tool
 from evaluators.shapes import axis_names, evaluate_shape
 
 DEFAULT_ARCH = "sm_90"
 CACHE = "cache"
-RESOURCES, ASSEMBLY, SASS = "resources.txt", "kernels.ptx", "kernels.sass"
+ASSEMBLY = "kernels.ptx"
+SHOWN = 8
+"""Kernels whose assembly is left to be read."""
 RUNNER_PACKAGES = ("torch", "triton", "numpy")
 
 
@@ -36,7 +39,9 @@ class TritonBuilder:
 
     source_name = "candidate.py"
     artifact = CACHE
-    texts: tuple[str, ...] = (RESOURCES, ASSEMBLY, SASS)
+    texts: tuple[str, ...] = (ASSEMBLY,)
+    report_texts: tuple[str, ...] = (triton_report.RESOURCES, triton_report.SASS)
+    runs_source = True
     takes_flags = False
 
     @property
@@ -59,8 +64,8 @@ class TritonBuilder:
         tools = {name: find_tool(name) for name in ("cuobjdump", "nvdisasm")}
         return {"arch": arch, "entry": task.entry, "calls": calls, **tools}
 
-    def build(self, work: Path, order: Mapping[str, Any]) -> dict[str, float]:
-        """Import, intercept, compile; then report what the kernels use."""
+    def build(self, work: Path, order: Mapping[str, Any]) -> None:
+        """Import, intercept, compile."""
         os.environ["TRITON_CACHE_DIR"] = str(work / CACHE)
         (work / CACHE).mkdir()
         # In the sandbox only, where torch and Triton are; the judge's process never imports them.
@@ -69,19 +74,22 @@ class TritonBuilder:
             kernels = interception.compile_launches((work / self.source_name).read_text(), order)
         except interception.Refused as refusal:
             raise BuildRefused(str(refusal)) from None
-        reports = importlib.import_module("evaluators.builders.triton_report")
-        report: dict[str, float] = reports.write(work, kernels, order)
+        shown = (k.asm.get("ptx") or k.asm.get("amdgcn") or "" for k in kernels[:SHOWN])
+        (work / ASSEMBLY).write_text("\n".join(shown))
         _tidy(work / CACHE)
-        return report
+
+    def report(self, work: Path, built: Path, order: Mapping[str, Any]) -> dict[str, float]:
+        """What the kernels in the cache use, whatever the program says of them."""
+        return triton_report.write(work, built, order)
 
 
 def _tidy(cache: Path) -> None:
-    """Leave in the cache what a runner needs: binaries, metadata, launchers."""
+    """Leave in the cache what a runner needs (binaries, metadata, launchers), and what an AMD report is made of."""
     for folder in cache.iterdir():
         for path in folder.iterdir():
             if path.is_dir():
                 shutil.rmtree(path)
-            elif path.suffix not in (".cubin", ".hsaco", ".json", ".so"):
+            elif path.suffix not in (".cubin", ".hsaco", ".amdgcn", ".json", ".so"):
                 path.unlink()
         for group in folder.glob("__grp__*.json"):
             names = json.loads(group.read_text())["child_paths"]

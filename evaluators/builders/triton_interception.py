@@ -109,25 +109,66 @@ def compile_launches(source: str, order: Mapping[str, Any]) -> list[Any]:
 
 
 def _compile_ahead(entry: Callable[..., object], calls: Sequence[Mapping[str, Any]]) -> None:
-    """Make the calls in processes of their own, several at once: what they compile lies in the cache afterwards.
+    """Make the calls in a process that is thrown away, and compile each kernel that they launch in one of its own.
 
-    Whatever goes wrong in one of them goes wrong again where it is reported.
+    Several at once; what they compile lies in the cache afterwards. Whatever goes wrong in one of them goes wrong again
+    where it is reported.
     """
     most = min(len(os.sched_getaffinity(0)), MOST_COMPILERS)
     if most == 1:
         return
+    child = os.fork()
+    if child == 0:
+        with contextlib.suppress(BaseException):
+            _compile_apart(entry, calls, most)
+        os._exit(0)
+    os.waitpid(child, 0)
+
+
+def _compile_apart(entry: Callable[..., object], calls: Sequence[Mapping[str, Any]], most: int) -> None:
+    compile_one = JITFunction.run
+    known: set[object] = set()
     running: set[int] = set()
-    for call in calls:
+
+    def compile_in_a_fork(self: Any, *args: Any, **kwargs: Any) -> None:
+        kind = _kind(self, args, kwargs)
+        if kind in known:
+            return
+        known.add(kind)
         if len(running) == most:
             running.discard(os.wait()[0])
         child = os.fork()
         if child == 0:
             with contextlib.suppress(BaseException):
-                _call(entry, call)
+                compile_one(self, *args, **kwargs)
             os._exit(0)
         running.add(child)
+
+    with mock.patch.object(JITFunction, "run", compile_in_a_fork):
+        for call in calls:
+            with contextlib.suppress(Exception):
+                _call(entry, call)
     while running:
         running.discard(os.wait()[0])
+
+
+def _kind(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> object:
+    """What Triton compiles a launch for, nearly: where two kinds are one kernel it is only compiled twice."""
+    named = {**dict(zip(function.arg_names, args, strict=False)), **kwargs}
+    constants = {param.name for param in function.params if param.is_constexpr}
+    plain = {name for name in function.arg_names if name not in constants}
+    return id(function), *(
+        (name, _specialised(value) if name in plain else repr(value)) for name, value in named.items() if name != "grid"
+    )
+
+
+def _specialised(value: Any) -> object:
+    """An argument as far as the compiler looks at it: types, divisibility by 16, and whether it is 1."""
+    if isinstance(value, torch.Tensor):
+        return value.dtype, value.data_ptr() % 16 == 0
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value == 1, value % 16 == 0, value.bit_length() // 32
+    return repr(value)
 
 
 def _call(entry: Callable[..., object], call: Mapping[str, Any]) -> None:

@@ -17,13 +17,13 @@ from evaluators.build import BuiltProgram
 from evaluators.builders.triton import installed
 from evaluators.cuda.content import DeviceContent
 from evaluators.cuda.device import DeviceBuffer, Gpu, Scratch
-from evaluators.cuda.plan import POOL_SHARE, device_plan
+from evaluators.cuda.plan import IDLE_SHARE, POOL_SHARE, device_plan
 from evaluators.cuda.recording import Recorder
 from evaluators.cuda.session import CudaSession, InputSeal
 from evaluators.dtypes import Array
 from evaluators.exchange import Exchange
 from evaluators.layout import Layout
-from evaluators.plan import RoundPlan
+from evaluators.plan import RoundPlan, layout_of
 from evaluators.reference import Reference
 from evaluators.scratch import fresh_folder
 from evaluators.session import Session
@@ -41,6 +41,15 @@ TRUSTED_PACKAGES = (
     *("typing_extensions", "packaging", "setuptools", "yaml", "attr", "attrs", "psutil"),
 )
 """A baseline of the task's own may also compile: what torch.compile imports."""
+SLOTS_SHARE = 0.6
+"""Of the device's memory, for the slots of all runners and arenas together; the rest is for what is kept of checks
+(``CACHED_SHARE`` an arena), generated pools, contexts, and what programs allocate."""
+CACHED_SHARE = 16
+"""Checks take at most one part in so many of the device's memory, in each arena."""
+ARENAS = 2
+"""That of the search workloads, and that of the held-out ones once a program was confirmed."""
+OTHER_RUNNERS = 2
+"""Beside those of the baselines: a candidate, and its opponent or the same candidate recorded."""
 
 
 class CudaArena(Arena):
@@ -87,6 +96,7 @@ class CudaArena(Arena):
 
         Raises:
             CandidateFailure: it could not be imported.
+            JudgeError: the recorder did not begin.
         """
         return self._open(program, None, recorder)
 
@@ -124,6 +134,8 @@ class CudaArena(Arena):
         session = CudaSession(child, ours, (self._device_inputs, outputs), self._gpu, self._seal, self._exchange)
         session.store_device = self._store
         try:
+            if recorder is not None:
+                session.open_recorder(self.task.limits.import_s)
             session.import_program(self.task.limits.import_s)
             session.stop()
         except BaseException:
@@ -156,8 +168,8 @@ class CudaArena(Arena):
 
     def plan(self, workload: Workload, cache_bytes: int, call_s: float | None) -> RoundPlan:
         """How a workload is timed here."""
-        pool_bytes = self._gpu.memory_bytes // POOL_SHARE
-        return device_plan(self.task, workload, cache_bytes, pool_bytes, call_s, self.rng)
+        room = pool_bytes(self._gpu.memory_bytes, self.task, workload)
+        return device_plan(self.task, workload, cache_bytes, room, call_s, self.rng)
 
     def probe_plan(self, workload: Workload, cache_bytes: int) -> RoundPlan:
         """Rounds as they are planned by bytes alone: one launch, as the real ones."""
@@ -199,7 +211,7 @@ class CudaArena(Arena):
 
     def _room_for(self, nbytes: int) -> bool:
         held = sum(copy.nbytes for _, copy in self._cached.values())
-        return held + nbytes <= self._gpu.memory_bytes // POOL_SHARE
+        return held + nbytes <= self._gpu.memory_bytes // CACHED_SHARE
 
     def _request(
         self,
@@ -237,6 +249,20 @@ class CudaArena(Arena):
             python_packages=installed(TRUSTED_PACKAGES if workshop else CANDIDATE_PACKAGES),
             gpu=True,
         )
+
+
+def pool_bytes(memory_bytes: int, task: Task, workload: Workload) -> int:
+    """What a round's calls may take, inputs and one runner's outputs, so that all arenas with all runners fit.
+
+    Inputs and outputs are bounded each: an arena is as large as the largest of each, of whichever workloads.
+    """
+    one = layout_of(task, workload, 1)
+    runners = len(task.baselines) + OTHER_RUNNERS
+    arenas = ARENAS if any(w.split == "heldout" for w in task.workloads) else 1
+    called = IDLE_SHARE / (IDLE_SHARE + 1)
+    parts = arenas * (1 + runners) * max(one.input_stride, one.output_stride, 1)
+    share = SLOTS_SHARE * called * (one.input_stride + one.output_stride) / parts
+    return min(memory_bytes // POOL_SHARE, int(memory_bytes * share))
 
 
 def _caches(folder: Path) -> dict[str, str]:

@@ -6,8 +6,8 @@ Pure functions over what was seen; whatever does not fit raises :class:`Candidat
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
@@ -21,6 +21,9 @@ TIME_SLACK = 0.10
 LAUNCH_SLACK_US = 2.0
 """And this much for each of them: a profiler lengthens what is short."""
 MOST_OVERLAP = 0.5
+MOST_HELP = 0.05
+"""Of a round's kernel time, what may go into kernels that ran not as often for each call: one that prepares each buffer
+when it is first seen, or all of them once. A launch that does the work of many calls takes the round's time."""
 UNEVEN_FACTOR, UNEVEN_SHARE = 3.0, 0.5
 """Calls beyond this many times the median call may not take more than this share of a round."""
 LEAST_OWN_SHARE = 0.5
@@ -30,6 +33,10 @@ at most. Few calls can hide behind them: where a round has few, each is long, an
 nothing but the gap between two."""
 MOST_UNEVEN, LEAST_SAMPLES = 0.4, 8
 """Of a round's grids, how many may begin earlier or later than evenly; fewer samples of time than this tell nothing."""
+WATCHED_SLACK = 0.5
+"""Watched rounds may take this much longer than timed ones: the device waited before them and lowered its clock."""
+STALL_FACTOR = 3.0
+"""A watched round so many times as long as a timed one was held up: work does not become so slow by itself."""
 _GLUE = re.compile(r"elementwise_kernel|CatArrayBatchedCopy|FillFunctor|copy_kernel")
 """Torch's own kernels that move or fill memory: workspaces are copied with them."""
 _PART = re.compile(r"(\d+)")
@@ -45,6 +52,8 @@ class Watched:
     written_bytes: float
     series: tuple[float, ...] = ()
     """Grids begun, in equal stretches of time."""
+    call_us: float | None = None
+    """Of a call in this round, by the judge's clock."""
 
 
 @dataclass(frozen=True)
@@ -73,19 +82,21 @@ def attest_workload(seen: Seen, declared: frozenset[str] | None, *, libraries_al
     Raises:
         CandidateFailure: it is not what it seems.
     """
-    for activities in seen.rounds:
-        _check_counts(seen, activities)
     kernels = [_kernels(activities) for activities in seen.rounds]
+    regular = _regular(seen.calls, kernels)
+    for ran in kernels:
+        _check_counts(seen, ran, regular)
+    main = [[kernel for kernel in ran if kernel.name in regular] for ran in kernels]
     if not libraries_allowed:
         for ran in kernels:
             _check_own(seen, ran, declared)
-    _check_even(seen)
-    overlap = min(_overlap(seen.calls, activities) for activities in seen.rounds)
+    _check_even(seen, main)
+    overlap = min(_overlap(seen.calls, ran) for ran in main)
     if overlap > MOST_OVERLAP:
         raise _cheating(seen, f"its calls run at the same time ({overlap:.0%} of the time two do)")
     busy_us = min(_busy_us(activities) / seen.calls for activities in seen.rounds)
     _check_time(seen, busy_us, min(len(ran) for ran in kernels) / seen.calls)
-    _check_watched(seen)
+    _check_watched(seen, regular)
     return _summary(seen, busy_us, overlap)
 
 
@@ -101,18 +112,18 @@ def readable(name: str) -> str:
     return ("::".join(parts) or name)[:NAME_CAP]
 
 
-def _check_counts(seen: Seen, activities: Sequence[Activity]) -> None:
-    """Every kernel as often as there are calls, or a multiple of it."""
-    counts = _launches(activities)
-    if not counts:
+def _check_counts(seen: Seen, kernels: Sequence[Activity], main: frozenset[str]) -> None:
+    """Kernels as often for each call, in every round, but for helpers that take next to no time."""
+    if not kernels:
         raise _cheating(seen, "no kernel ran in a round")
-    for name, count in counts.items():
-        if count % seen.calls:
-            raise _cheating(
-                seen, f"{seen.calls} calls ran kernel {readable(name)} {count} times: calls are not made one by one"
-            )
-    if any(_launches(other) != counts for other in seen.rounds):
-        raise _cheating(seen, "two rounds of the same calls ran different kernels")
+    helpers = [kernel for kernel in kernels if kernel.name not in main]
+    if not main or _total_ns(helpers) > MOST_HELP * _total_ns(kernels):
+        counts = _launches(helpers)
+        name = max(counts, key=lambda name: (counts[name] % seen.calls != 0, counts[name]))
+        if counts[name] % seen.calls == 0:
+            raise _cheating(seen, "two rounds of the same calls ran different kernels")
+        words = f"{seen.calls} calls ran kernel {readable(name)} {counts[name]} times: calls are not made one by one"
+        raise _cheating(seen, words)
 
 
 def _check_own(seen: Seen, kernels: Sequence[Activity], declared: frozenset[str] | None) -> None:
@@ -136,11 +147,11 @@ def _is_declared(name: str, declared: frozenset[str]) -> bool:
     return name in declared or any(known.startswith(name) for known in declared if len(name) == NAME_CAP - 1)
 
 
-def _check_even(seen: Seen) -> None:
+def _check_even(seen: Seen, rounds: Sequence[Sequence[Activity]]) -> None:
     """No few calls that do the work of all."""
     shares = []
-    for activities in seen.rounds:
-        times = _call_times(seen.calls, activities)
+    for kernels in rounds:
+        times = _call_times(seen.calls, kernels)
         typical = median(times)
         shares.append(sum(t - typical for t in times if t > UNEVEN_FACTOR * typical) / max(sum(times), 1))
     if min(shares) > UNEVEN_SHARE:
@@ -157,24 +168,36 @@ def _check_time(seen: Seen, busy_us: float, launches: float) -> None:
         raise _cheating(seen, words)
 
 
-def adds_up(grids: int, calls: int) -> bool:
-    """Whether so many grids can be as many for each call, besides a few of the device's own."""
-    return grids >= calls and grids % calls <= OWN_GRIDS
+def adds_up(grids: int, calls: int, spare: int = 0) -> bool:
+    """Whether so many grids can be as many for each call, besides ``spare`` and a few of the device's own."""
+    return grids >= calls and grids % calls <= OWN_GRIDS + spare
 
 
-def _check_watched(seen: Seen) -> None:
+def _check_watched(seen: Seen, regular: frozenset[str]) -> None:
     """The ordinary process began some grids for every call, as many for each, spread over the round.
 
     Not necessarily those of the recorded one: a program that tunes itself chooses anew in every process.
     """
+    spare = max(_spare(seen.calls, activities, regular) for activities in seen.rounds)
     for watched in seen.watched:
         # Whatever else used the device adds to what was counted, and nothing takes away from it.
         began = [one.dispatches for one in watched]
-        if min(began) < seen.calls or not any(adds_up(count, seen.calls) for count in began):
+        if min(began) < seen.calls or not any(adds_up(count, seen.calls, spare) for count in began):
             words = f"the device began {min(began)} grids in a round of {seen.calls} calls: not as many for each"
             raise _cheating(seen, words)
         if min(_unevenness(one.series) for one in watched) > 1 / seen.calls + MOST_UNEVEN:
             raise _cheating(seen, "the device began most of a round's grids at one end of it")
+        took_us = min((one.call_us for one in watched if one.call_us is not None), default=0.0)
+        if seen.call_us is not None and took_us > (1 + WATCHED_SLACK) * seen.call_us:
+            words = (
+                f"its calls take {took_us:.4g} us where they are counted, {seen.call_us:.4g} us where they are timed"
+            )
+            raise _cheating(seen, words)
+
+
+def stalls(took_us: float, call_us: float | None) -> bool:
+    """Whether a watched round was held up, so that more went by than counters hold."""
+    return call_us is not None and took_us > STALL_FACTOR * call_us
 
 
 def _unevenness(series: Sequence[float]) -> float:
@@ -195,6 +218,7 @@ def _summary(seen: Seen, busy_us: float, overlap: float) -> WorkloadAttestation:
     activities = seen.rounds[0]
     kinds = [activity.kind for activity in activities]
     watched = min(seen.watched[0], key=lambda one: one.dispatches) if seen.watched else None
+    times = [one.call_us for order in seen.watched for one in order if one.call_us is not None]
     return WorkloadAttestation(
         workload=seen.workload,
         calls=seen.calls,
@@ -204,6 +228,7 @@ def _summary(seen: Seen, busy_us: float, overlap: float) -> WorkloadAttestation:
         kernel_us=busy_us,
         overlap=overlap,
         kernels=_uses(seen.calls, _kernels(activities)),
+        watched_us=min(times, default=None),
         dispatches=watched and watched.dispatches,
         read_bytes=watched and watched.read_bytes / seen.calls,
         written_bytes=watched and watched.written_bytes / seen.calls,
@@ -234,18 +259,33 @@ def _kernels(activities: Iterable[Activity]) -> list[Activity]:
     return [activity for activity in activities if activity.kind == "kernel"]
 
 
-def _launches(activities: Iterable[Activity]) -> Mapping[str, int]:
-    counts: dict[str, int] = defaultdict(int)
-    for kernel in _kernels(activities):
-        counts[kernel.name] += 1
-    return counts
+def _launches(kernels: Iterable[Activity]) -> Counter[str]:
+    return Counter(kernel.name for kernel in kernels)
 
 
-def _call_times(calls: int, activities: Sequence[Activity]) -> list[int]:
+def _regular(calls: int, rounds: Sequence[Sequence[Activity]]) -> frozenset[str]:
+    """Kernels that ran as often for each call, and in every round; all others are helpers."""
+    counts = [_launches(kernels) for kernels in rounds]
+    first = counts[0]
+    return frozenset(n for n in first if first[n] % calls == 0 and all(other[n] == first[n] for other in counts))
+
+
+def _spare(calls: int, activities: Iterable[Activity], regular: frozenset[str]) -> int:
+    """Launches, copies and fills that belong to no call: what counters may see beyond whole calls."""
+    others = Counter(activity.kind for activity in activities if activity.kind != "kernel")
+    helpers = sum(kernel.name not in regular for kernel in _kernels(activities))
+    return helpers + sum(count % calls for count in others.values())
+
+
+def _total_ns(kernels: Iterable[Activity]) -> int:
+    return sum(kernel.duration_ns for kernel in kernels)
+
+
+def _call_times(calls: int, kernels: Sequence[Activity]) -> list[int]:
     """Nanoseconds of each call's kernels: the i-th part of each kernel's launches is the i-th call's."""
     times = [0] * calls
     by_name: dict[str, list[int]] = defaultdict(list)
-    for kernel in _kernels(activities):
+    for kernel in kernels:
         by_name[kernel.name].append(kernel.duration_ns)
     for durations in by_name.values():
         each = len(durations) // calls
@@ -254,16 +294,15 @@ def _call_times(calls: int, activities: Sequence[Activity]) -> list[int]:
     return times
 
 
-def _overlap(calls: int, activities: Sequence[Activity]) -> float:
+def _overlap(calls: int, kernels: Sequence[Activity]) -> float:
     """Of the time in which anything ran, how much belonged to two calls: calls follow each other by their starts."""
-    kernels = _kernels(activities)
     each = len(kernels) // calls
     spans = [
         (min(k.start_ns for k in part), max(k.end_ns for k in part))
         for part in (kernels[i : i + each] for i in range(0, len(kernels), each))
     ]
     shared = sum(max(min(one[1], two[1]) - two[0], 0) for one, two in pairwise(spans))
-    return shared / max(1e3 * _busy_us(activities), 1)
+    return shared / max(1e3 * _busy_us(kernels), 1)
 
 
 def _busy_us(activities: Iterable[Activity]) -> float:

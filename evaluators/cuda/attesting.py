@@ -9,28 +9,30 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
 
 from evaluators.build import BuiltProgram
 from evaluators.calibration import Bench, WorkloadCalibration, baseline_side
-from evaluators.cascade import Case, candidate_side
+from evaluators.cascade import Case, candidate_side, paced, warm_up
 from evaluators.cuda.arena import CudaArena
-from evaluators.cuda.attestation import Seen, Watched, adds_up, attest_workload
+from evaluators.cuda.attestation import Seen, Watched, adds_up, attest_workload, stalls
 from evaluators.cuda.cupti import CuptiUnavailable
-from evaluators.cuda.recording import Activity, DamagedRecord, Recorder, Recording, build_recorder
+from evaluators.cuda.recording import Activity, DamagedRecord, FullRecord, Recorder, Recording, build_recorder
 from evaluators.cuda.session import CudaSession
 from evaluators.cuda.watcher import BLOCKS, DISPATCHES, READ_BYTES, WRITTEN_BYTES, Watcher
 from evaluators.empty import empty_source
 from evaluators.errors import JudgeError
 from evaluators.evaluation import Attestation, Stage, Status
 from evaluators.failure import CandidateFailure
-from evaluators.rounds import Side, one_round
+from evaluators.rounds import Side, draw_slots, one_round
 from evaluators.scratch import fresh_folder
 
-WATCHED_ROUNDS = 2
-"""Of each order."""
+WATCHED_ROUNDS, WATCHED_TRIES = 2, 2
+"""Of each order; and of each of these rounds, where the counters overflow because the program was held up."""
+TIMED_ROUNDS = 3
+"""Of a process that has not been timed, before it is watched."""
 IDLE_LOOKS, MOST_IDLE_GRIDS = 2, 0
 """While nothing of ours runs, the device begins no grid; else somebody else uses it."""
 EAGER_ROUNDS = 3
@@ -67,7 +69,7 @@ class Attestor:
             with self._recording() as recorder:
                 arena.open_recorded(program, recorder).close()
                 recorder.recording.read()
-        except (CandidateFailure, DamagedRecord) as error:
+        except (CandidateFailure, DamagedRecord, JudgeError) as error:
             words = error.message if isinstance(error, CandidateFailure) else str(error)
             self.library, self.missing = None, f"the recorder of kernels does not work in the sandbox: {words}"
 
@@ -83,15 +85,16 @@ class Attestor:
         self.try_out(bench, arena)
         if self.library is None:
             return Attestation(missing=self.missing)
-        chosen = list(calibrations.values())
-        watched, missing = self._watch(bench, arena, case, chosen)
+        chosen = [paced(bench, arena, c, case) for c in calibrations.values()]
+        call_us = {c.plan.workload.name: _call_us(bench, arena, case, c) for c in chosen}
+        watched, missing = self._watch(bench, arena, case, chosen, call_us)
         # After the watched rounds: many calls outside of a recording would tell a program that it is attested.
         eager = {c.plan.workload.name: _eager(bench, arena, case, c) for c in chosen}
         recorded = self._record(bench, arena, case, chosen)
         declared = declared_kernels(case.program)
         found = [
             attest_workload(
-                Seen(name, len(rounds[0]), tuple(rounds[1]), _call_us(case, name), watched.get(name, ())),
+                Seen(name, len(rounds[0]), tuple(rounds[1]), call_us[name], watched.get(name, ())),
                 declared,
                 libraries_allowed=bench.task.libraries,
             ).model_copy(update=eager[name])
@@ -122,7 +125,12 @@ class Attestor:
         return found
 
     def _watch(
-        self, bench: Bench, arena: CudaArena, case: Case, calibrations: list[WorkloadCalibration]
+        self,
+        bench: Bench,
+        arena: CudaArena,
+        case: Case,
+        calibrations: list[WorkloadCalibration],
+        call_us: Mapping[str, float],
     ) -> tuple[dict[str, tuple[tuple[Watched, ...], ...]], str]:
         """More rounds of the process in which times were taken, with the counters read; or why not."""
         try:
@@ -134,9 +142,12 @@ class Attestor:
                     wrong = self._control(bench, arena, calibration, self.watcher)
                     if wrong:
                         return {}, wrong
-                return {
-                    c.plan.workload.name: _watched_orders(bench, arena, case, c, self.watcher) for c in calibrations
-                }, ""
+                found = {}
+                for calibration in calibrations:
+                    name = calibration.plan.workload.name
+                    side = candidate_side(bench, case, calibration)
+                    found[name] = _watched_orders(arena, side, calibration, self.watcher, call_us[name])
+                return found, ""
         except CuptiUnavailable as error:
             case.session.stop()
             self.close()
@@ -152,10 +163,13 @@ class Attestor:
             return ""
         try:
             side = baseline_side(bench, arena, calibration, name)
-            found = _watched_round(arena, side, calibration, watcher, plan.layout.sequences[0]).dispatches
+            _, seen = _watched_round(arena, side, calibration, watcher, plan.layout.sequences[0])
         except CandidateFailure as failure:
             arena.discard(name)
             raise JudgeError(f"baseline {name} failed on {plan.workload.name}: {failure.message}") from failure
+        if isinstance(seen, CuptiUnavailable):
+            raise seen
+        found = seen.dispatches
         if not adds_up(found, plan.calls):
             return f"the counters do not add up: {found} grids in a round of {plan.calls} calls of baseline {name}"
         self.controlled.add(plan.workload.name)
@@ -178,11 +192,9 @@ class Attestor:
 
 
 def declared_kernels(program: BuiltProgram) -> frozenset[str] | None:
-    """Names of the kernels that the builder left; ``None`` where it did not say."""
-    if program.artifact is not None and program.artifact.is_dir():
-        return frozenset(path.stem for path in program.artifact.rglob("*.cubin"))
-    text = next((artifact.text for artifact in program.artifacts if artifact.name == "resources.txt"), "")
-    return frozenset(_FUNCTION.findall(text)) or None
+    """Names of the kernels that were built, read from their code; ``None`` where nothing here can read it."""
+    text = next((artifact.text for artifact in program.artifacts if artifact.name == "resources.txt"), None)
+    return None if text is None else frozenset(_FUNCTION.findall(text))
 
 
 def _recorded_round(
@@ -196,40 +208,75 @@ def _recorded_round(
     except DamagedRecord as damage:
         words = f"{calibration.plan.workload.name}: the record of its kernels is damaged: {damage}"
         raise CandidateFailure(Status.CHEATING, words) from None
+    except FullRecord as full:
+        raise CandidateFailure(Status.RUNTIME_ERROR, f"{calibration.plan.workload.name}: {full}") from None
 
 
 def _watched_orders(
-    bench: Bench, arena: CudaArena, case: Case, calibration: WorkloadCalibration, watcher: Watcher
+    arena: CudaArena, side: Side, calibration: WorkloadCalibration, watcher: Watcher, call_us: float
 ) -> tuple[tuple[Watched, ...], ...]:
     """Every order of a workload, several times."""
-    side = candidate_side(bench, case, calibration)
     return tuple(
-        tuple(_watched_round(arena, side, calibration, watcher, order) for _ in range(WATCHED_ROUNDS))
+        tuple(_steady_round(arena, side, calibration, watcher, order, call_us) for _ in range(WATCHED_ROUNDS))
         for order in calibration.plan.layout.sequences
     )
 
 
+def _steady_round(
+    arena: CudaArena,
+    side: Side,
+    calibration: WorkloadCalibration,
+    watcher: Watcher,
+    order: Sequence[int],
+    call_us: float,
+) -> Watched:
+    """A watched round; of a program that is held up again and again until the counters overflow there is none.
+
+    Raises:
+        CuptiUnavailable: the counters cannot be read, and not because of the program.
+        CandidateFailure: the program is held up in every round that is watched.
+        JudgeError: it was held up once, and then the counters could not be read.
+    """
+    took_us = 0.0
+    for attempt in range(WATCHED_TRIES):
+        try:
+            took_us, seen = _watched_round(arena, side, calibration, watcher, order)
+        except CuptiUnavailable as why:
+            took_us, seen = 0.0, why
+        if isinstance(seen, Watched):
+            return replace(seen, call_us=took_us)
+        if not stalls(took_us, call_us):
+            if attempt:
+                raise JudgeError(f"the counters cannot be read after a round that was held up: {seen}")
+            raise seen
+    words = f"its calls take {took_us:.4g} us where they are counted, {call_us:.4g} us where they are timed"
+    raise CandidateFailure(Status.CHEATING, f"{calibration.plan.workload.name}: {words}")
+
+
 def _watched_round(
     arena: CudaArena, side: Side, calibration: WorkloadCalibration, watcher: Watcher, order: Sequence[int]
-) -> Watched:
-    """An ordinary round, checked as any, that is counted and not timed."""
+) -> tuple[float, Watched | CuptiUnavailable]:
+    """An ordinary round, checked as any: what a call took, and what was counted meanwhile, or why nothing was."""
     session = side.session
     assert isinstance(session, CudaSession)
-    seen: list[Watched] = []
+    seen: list[Watched | CuptiUnavailable] = []
 
     @contextmanager
     def counted() -> Iterator[None]:
         watcher.start()
         yield
-        seen.append(_watched(watcher))
+        try:
+            seen.append(_watched(watcher))
+        except CuptiUnavailable as why:
+            seen.append(why)
 
     arena.fill(session, calibration.content, list(order))  # type: ignore[arg-type]
     session.around = counted
     try:
-        one_round(side, calibration.plan, list(order), arena.rng)
+        took_us = one_round(side, calibration.plan, list(order), arena.rng)
     finally:
         session.around = nullcontext
-    return seen[0]
+    return took_us, seen[0]
 
 
 def _eager(bench: Bench, arena: CudaArena, case: Case, calibration: WorkloadCalibration) -> dict[str, float | bool]:
@@ -255,6 +302,18 @@ def _watched(watcher: Watcher) -> Watched:
     return Watched(round(totals[DISPATCHES]), round(totals[BLOCKS]), totals[READ_BYTES], totals[WRITTEN_BYTES], series)
 
 
-def _call_us(case: Case, workload: str) -> float | None:
-    times = [us for by_baseline in case.times.get(workload, {}).values() for us in by_baseline.ours]
-    return median(times) if times else None
+def _call_us(bench: Bench, arena: CudaArena, case: Case, calibration: WorkloadCalibration) -> float:
+    """What a call of this process takes: as it was timed, or else, as after a duel, in some rounds of its own."""
+    known = [
+        us for by_baseline in case.times.get(calibration.plan.workload.name, {}).values() for us in by_baseline.ours
+    ]
+    if known:
+        return median(known)
+    side = candidate_side(bench, case, calibration)
+    warm_up(side, calibration, arena)
+    times = []
+    for _ in range(TIMED_ROUNDS):
+        slots = draw_slots(calibration.plan, arena.rng)
+        arena.fill(side.session, calibration.content, slots)  # type: ignore[arg-type]
+        times.append(one_round(side, calibration.plan, slots, arena.rng))
+    return median(times)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
+import stat
 import tempfile
 import time
-from contextlib import suppress
 from ctypes import c_size_t, c_ubyte, c_ulonglong
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -26,6 +26,7 @@ XID_WAIT_S = 0.05
 """The driver may report an error some milliseconds after the program has noticed it."""
 _PATTERN = 0xA5
 _PAUSE_S = 0.02
+_SUFFIX, _WORDS_CAP = ".quarantine", 500
 
 
 class Events(Protocol):
@@ -120,13 +121,18 @@ def health_events(gpu: Gpu) -> XidEvents | None:
 
 
 def quarantine(uuid: str, why: str) -> str:
-    """Note that nothing is to be judged on a device until somebody has looked at it; returns the line that says so."""
-    path = _mark_of(uuid)
-    with suppress(OSError):
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
-        with os.fdopen(fd, "w", encoding="utf-8") as file:
-            file.write(f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC, {why}\n")
-    return _line(uuid, why, path)
+    """Note that nothing is to be judged on a device until somebody has looked at it; returns the line that says so.
+
+    The note lies in a folder that others may write too. Its name is drawn, so that nobody can be there before, and
+    whatever is not this user's own file counts for nothing.
+    """
+    try:
+        fd, path = tempfile.mkstemp(prefix=_prefix(uuid), suffix=_SUFFIX)
+    except OSError as error:
+        return f"device {uuid} is sick: {why}; it could not be quarantined: {error.strerror}"
+    with os.fdopen(fd, "w", encoding="utf-8") as file:
+        file.write(f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC, {why}\n")
+    return _line(uuid, why, Path(path))
 
 
 def refuse_quarantined(uuid: str) -> None:
@@ -135,14 +141,30 @@ def refuse_quarantined(uuid: str) -> None:
     Raises:
         UsageError: it was; the line says how to go on.
     """
-    path = _mark_of(uuid)
-    with suppress(FileNotFoundError):
-        raise UsageError(_line(uuid, path.read_text(encoding="utf-8", errors="replace").strip()[:500], path))
+    for path in sorted(Path(tempfile.gettempdir()).glob(f"{_prefix(uuid)}*{_SUFFIX}")):
+        why = _own_words(path)
+        if why is not None:
+            raise UsageError(_line(uuid, why, path))
+
+
+def _own_words(path: Path) -> str | None:
+    """What this user noted in a file; ``None`` where it is another's, or no file."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        facts = os.fstat(fd)
+        if facts.st_uid != os.getuid() or facts.st_nlink != 1 or not stat.S_ISREG(facts.st_mode):
+            return None
+        return os.read(fd, _WORDS_CAP).decode(errors="replace").strip()
+    finally:
+        os.close(fd)
 
 
 def _line(uuid: str, why: str, path: Path) -> str:
     return f"device {uuid} is quarantined: {why}; look at it (nvidia-smi -q), reset it, then remove {path}"
 
 
-def _mark_of(uuid: str) -> Path:
-    return Path(tempfile.gettempdir()) / f"kernel-evolve-{uuid}-{os.getuid()}.quarantine"
+def _prefix(uuid: str) -> str:
+    return f"kernel-evolve-{uuid}-"

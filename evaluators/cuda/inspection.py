@@ -23,6 +23,7 @@ from evaluators.cuda.arena import TRUSTED_PACKAGES
 from evaluators.dtypes import Array
 from evaluators.layout import ArgPlace
 from evaluators.plan import layout_of
+from evaluators.sandbox.report import INSPECTION_NEEDS
 from evaluators.scratch import fresh_folder
 from evaluators.task import Task, Workload
 from evaluators.zygote.client import ChildLimits, SpawnRequest, Zygote
@@ -95,6 +96,10 @@ class Tools:
             return self._run(folder, command)
 
     def _run(self, folder: Path, command: Sequence[str]) -> Report:
+        layers = self.zygote.layers
+        for name in INSPECTION_NEEDS:
+            if not layers.active(name):
+                raise ToolUnavailable(f"the sandbox has no {name} here, and its programs may connect sockets")
         child = self.zygote.spawn(
             SpawnRequest(
                 role="builder",

@@ -15,14 +15,14 @@ from evaluators.build import Builds, build_exchange
 from evaluators.calibration import Bench, WorkloadCalibration
 from evaluators.cascade import Case
 from evaluators.ceilings import Ceilings
-from evaluators.cuda.arena import CudaArena
+from evaluators.cuda.arena import CudaArena, pool_bytes
 from evaluators.cuda.attesting import Attestor
 from evaluators.cuda.ceilings import measure_device_ceilings
 from evaluators.cuda.device import Gpu
 from evaluators.cuda.health import SUSPECT, Health, health_events
 from evaluators.cuda.inspection import Tools, ToolUnavailable
 from evaluators.cuda.ncu import CALLS, COMMAND, parse
-from evaluators.cuda.plan import POOL_SHARE, ROUND_S, device_plan
+from evaluators.cuda.plan import ROUND_S, device_plan
 from evaluators.cuda.profiling import with_attested, with_ncu, without
 from evaluators.cuda.sanitizing import Sanitizing
 from evaluators.evaluation import Attestation
@@ -66,8 +66,8 @@ class CudaPlatform:
 
     def plan(self, task: Task, workload: Workload) -> RoundPlan:
         """See :class:`evaluators.platform.Platform`. The fastest call that still gets more slots is taken."""
-        pool_bytes = self.gpu.memory_bytes // POOL_SHARE
-        return device_plan(task, workload, self.cache_bytes, pool_bytes, ROUND_S / 1e4, self._rng)
+        room = pool_bytes(self.gpu.memory_bytes, task, workload)
+        return device_plan(task, workload, self.cache_bytes, room, ROUND_S / 1e4, self._rng)
 
     def measure_ceilings(self, task: Task) -> Ceilings:
         """See :class:`evaluators.platform.Platform`."""

@@ -16,11 +16,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 from evaluators.cuda.cupti import CuptiUnavailable, cupti_headers, cupti_library, soname
+from evaluators.cuda.plan import MAX_CALLS
 
 SOURCE = Path(__file__).with_name("recorder.c")
 LIBRARY = "recorder.so"
-CAPACITY = 1 << 16
-"""Activities of one round; what a program does beyond them fails it."""
+MOST_LAUNCHES = 256
+"""Activities of one call that are recorded; a program that does more cannot be attested."""
+CAPACITY = MAX_CALLS * MOST_LAUNCHES
+"""Of one round. Of the memory for them only what is written is ever there."""
 COMPILE_S = 60
 _MAGIC, _VERSION = 0x6472_6F63_6572_656B, 1
 _HEADER = struct.Struct("<QIIIIQII24x")
@@ -34,6 +37,10 @@ _KINDS: dict[int, Kind] = {_KERNEL: "kernel", 2: "copy", 3: "fill"}
 
 class DamagedRecord(Exception):
     """The record is missing, incomplete or not what the recorder writes."""
+
+
+class FullRecord(Exception):
+    """The program did more in a round than is recorded."""
 
 
 @dataclass(frozen=True)
@@ -85,13 +92,16 @@ class Recording:
         """Everything since :meth:`clear`, by its start.
 
         Raises:
-            DamagedRecord: it cannot be what the recorder wrote, or something is left out.
+            DamagedRecord: it cannot be what the recorder wrote.
+            FullRecord: there was more than it holds.
         """
         magic, version, capacity, count, left_out, dropped, _, _ = _HEADER.unpack_from(self._view)
         if (magic, version, capacity) != (_MAGIC, _VERSION, CAPACITY):
             raise DamagedRecord("the recorder's header is gone")
-        if left_out or dropped or count > capacity:
-            raise DamagedRecord(f"more than {CAPACITY} activities, or some were dropped")
+        if left_out or count > capacity:
+            raise FullRecord(f"more than {CAPACITY} kernels, copies and fills in a round: too many to be attested")
+        if dropped:
+            raise DamagedRecord(f"CUPTI dropped {dropped} activities")
         found = [_activity(_RECORD.unpack_from(self._view, _HEADER.size + i * _RECORD.size)) for i in range(count)]
         return sorted(found, key=lambda activity: activity.start_ns)
 

@@ -55,7 +55,7 @@ class CudaRunner:
                 admitted = admission(error)
                 failure = ADMISSION_CODES[admitted.status]
                 body = str(admitted).encode(errors="replace")[-min(MESSAGE_CAP, MAX_BODY) :]
-            if self._recorder is not None:
+            if self._recorder is not None and frame.kind is not Kind.RECORD:  # until IMPORT there is no CUDA
                 self._recorder.recorder_flush()
             self._channel.send(encode(Frame(kind, slot, frame.nonce, failure, body)))
 
@@ -71,15 +71,23 @@ class CudaRunner:
             return Kind.DONE, frame.slot
         if frame.kind is Kind.PREPARE:
             return Kind.PREPARED, self._prepare(frame.body)
+        if frame.kind is Kind.RECORD:
+            self._open_recorder()
+            return Kind.READY, frame.slot
         if frame.kind is Kind.IMPORT:
             self._import()
             return Kind.READY, frame.slot
         raise Admitted(Status.RUNTIME_ERROR, f"unexpected request {frame.kind}")
 
+    def _open_recorder(self) -> None:
+        """Before anything of the candidate's, and before CUDA starts."""
+        recorder = ctypes.CDLL(self._payload["recorder"])
+        code = recorder.recorder_open(self._fds["recording"])
+        if code != 0:
+            raise Admitted(Status.RUNTIME_ERROR, f"error {code} of CUPTI" if code > 0 else "no memory to write to")
+        self._recorder = recorder
+
     def _import(self) -> None:
-        if "recorder" in self._payload:  # before anything of the candidate's, and before CUDA starts
-            self._recorder = ctypes.CDLL(self._payload["recorder"])
-            self._recorder.recorder_open(self._fds["recording"])
         self._driver = Driver.load(0, primary=True)
         sizes = self._payload["bytes"]
         self._inputs, self._outputs = (

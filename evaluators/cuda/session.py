@@ -18,6 +18,7 @@ from evaluators.cuda.device import DeviceArray, DeviceBuffer, Gpu, bytes_at
 from evaluators.cuda.guard import DeviceGuard
 from evaluators.cuda.runner import CAPTURED, EAGER
 from evaluators.dtypes import storage_dtype
+from evaluators.errors import JudgeError
 from evaluators.evaluation import Status
 from evaluators.exchange import Exchange
 from evaluators.failure import CandidateFailure
@@ -100,6 +101,17 @@ class CudaSession(Session):
         if self._device_guard is None:
             raise RuntimeError("no workload is prepared")
         return self._device_guard
+
+    def open_recorder(self, deadline_s: float) -> None:
+        """Have the runner begin to record, before IMPORT.
+
+        Raises:
+            JudgeError: it cannot. Nothing of the candidate's has run in that process: it is not its fault.
+        """
+        try:
+            self._ask(Kind.RECORD, Kind.READY, deadline_s, "record")
+        except CandidateFailure as failure:
+            raise JudgeError(f"the recorder of kernels did not begin: {failure.message}") from failure
 
     def prepare_running(self, layout: Layout, deadline_s: float) -> None:
         """PREPARE a workload and leave the runner running."""

@@ -15,7 +15,7 @@ from evaluators.sandbox.cgroups import ChildGroup, Parent
 from evaluators.sandbox.identity import Identities
 from evaluators.sandbox.landlock import Access, Landlock, Rule, open_rule
 from evaluators.sandbox.limits import Footprint, Role, limit_table
-from evaluators.sandbox.report import LayerName
+from evaluators.sandbox.report import INSPECTION_NEEDS, LayerName
 from evaluators.sandbox.seccomp import Program
 from evaluators.sandbox.states import LayerError, LayerStates
 from evaluators.sandbox.view import View, cover, package_paths
@@ -109,6 +109,8 @@ class Policy:
     def _check(self, request: BoxRequest) -> None:
         if request.inspected and not (request.gpu and request.role == "builder"):
             raise ValueError("only a builder with a GPU runs under a profiler")
+        if request.inspected and not all(map(self.states.active, INSPECTION_NEEDS)):
+            raise ValueError(f"nothing runs under a profiler without {' and '.join(INSPECTION_NEEDS)}")
         if request.role == "runner" and request.writable:
             raise ValueError(f"a runner may not write {request.writable[0]}")
         for path in (*request.readable, *request.writable):

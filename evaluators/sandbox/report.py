@@ -37,6 +37,9 @@ _ISOLATION = frozenset(
 )
 _CORE = frozenset({LayerName.SECCOMP, LayerName.NO_NEW_PRIVILEGES, LayerName.RESOURCE_LIMITS})
 
+INSPECTION_NEEDS = (LayerName.NETWORK_NAMESPACE, LayerName.MOUNT_NAMESPACE)
+"""A profiler's box may make and connect sockets: only where none but its own are in reach."""
+
 
 @dataclass(frozen=True)
 class Layer:

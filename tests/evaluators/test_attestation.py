@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from evaluators.cuda.attestation import OWN_GRIDS, Seen, Watched, adds_up, attest_workload, readable
 from evaluators.cuda.cupti import CuptiUnavailable
-from evaluators.cuda.recording import CAPACITY, Activity, DamagedRecord, Recording, build_recorder
+from evaluators.cuda.plan import MAX_CALLS
+from evaluators.cuda.recording import CAPACITY, Activity, DamagedRecord, FullRecord, Recording, build_recorder
 from evaluators.evaluation import Status
 from evaluators.failure import CandidateFailure
 
@@ -74,6 +75,53 @@ def test_the_first_of_many_launches_that_does_all_the_work_is_convicted():
 def test_one_call_that_was_interrupted_is_no_conviction():
     calm, disturbed = one_by_one(), [*one_by_one(CALLS - 1), activity(CALLS * 21, 1800)]
     attest(calm, disturbed, call_us=50)
+
+
+def helped(helpers: int, took_us: float, where: int = 3) -> list[Activity]:
+    """Calls of 20 us, and a helper that runs a few times somewhere among them."""
+    prepared = [activity((where + i) * 21 - 0.9, took_us, "prepare", blocks=1) for i in range(helpers)]
+    return sorted([*one_by_one(), *prepared], key=lambda a: a.start_ns)
+
+
+OWN = frozenset({SOFT, "prepare"})
+
+
+@pytest.mark.parametrize("helpers", [1, 7, CALLS - 1])
+def test_a_helper_that_runs_now_and_then_is_no_conviction(helpers):
+    found = attest(helped(helpers, 0.8), helped(helpers, 0.8), declared=OWN)
+    assert found.launches == 1
+    assert found.overlap < 0.01
+
+
+def test_buffers_that_are_prepared_when_they_are_first_seen_are_no_conviction():
+    attest(helped(CALLS - 1, 0.8), helped(5, 0.8), one_by_one(), declared=OWN)
+
+
+def test_a_helper_that_takes_more_than_next_to_no_time_is_convicted():
+    fused = helped(1, 100)
+    assert "prepare 1 times" in convicted(fused, fused, declared=OWN, call_us=30)
+
+
+def test_a_round_of_other_kernels_than_the_one_before_is_convicted():
+    other = one_by_one(name="prepare")
+    assert "different kernels" in convicted(one_by_one(), other, declared=OWN)
+
+
+def test_what_helpers_begin_may_be_counted_and_no_more():
+    round_ = helped(2, 0.8)
+    for dispatches in (CALLS, CALLS + 2, 2 * CALLS + 1):
+        watched = Watched(dispatches, 0, 0, 0)
+        attest(round_, declared=OWN, watched=((watched,),))
+    more = Watched(CALLS + 2 + OWN_GRIDS + 1, 0, 0, 0)
+    assert "not as many for each" in convicted(round_, declared=OWN, watched=((more,),))
+    fewer = Watched(CALLS - 1, 0, 0, 0)
+    assert "began 63 grids" in convicted(round_, declared=OWN, watched=((fewer,),))
+
+
+def test_a_program_that_is_slower_while_it_is_counted_is_convicted():
+    fast, slow, held_up = (Watched(CALLS, 0, 0, 0, call_us=us) for us in (21.5, 60.0, 900.0))
+    assert attest(one_by_one(), watched=((fast, held_up), (slow, fast))).watched_us == 21.5
+    assert "where they are timed" in convicted(one_by_one(), watched=((fast, fast), (slow, held_up)))
 
 
 def test_calls_side_by_side_are_convicted():
@@ -211,9 +259,7 @@ def test_what_the_recorder_writes_is_read_in_the_order_of_time():
         ([record(block=(2000, 1, 1))], None),
         ([record(grid=(0, 1, 1))], None),
         ([], bytes(64)),
-        ([], struct.pack("<QIIIIQII24x", 0x64726F636572656B, 1, CAPACITY, 0, 3, 0, 1, 0)),
         ([], struct.pack("<QIIIIQII24x", 0x64726F636572656B, 1, CAPACITY, 0, 0, 3, 1, 0)),
-        ([], struct.pack("<QIIIIQII24x", 0x64726F636572656B, 1, CAPACITY, CAPACITY + 1, 0, 0, 1, 0)),
     ],
 )
 def test_a_damaged_record_is_noticed(records, header):
@@ -221,6 +267,18 @@ def test_a_damaged_record_is_noticed(records, header):
     written(recording, *records, header=header)
     with pytest.raises(DamagedRecord):
         recording.read()
+
+
+@pytest.mark.parametrize(("count", "left_out"), [(0, 3), (CAPACITY + 1, 0)])
+def test_a_program_that_does_more_than_is_recorded_is_told_apart_from_one_that_damages_its_record(count, left_out):
+    recording = Recording()
+    written(recording, header=struct.pack("<QIIIIQII24x", 0x64726F636572656B, 1, CAPACITY, count, left_out, 0, 1, 0))
+    with pytest.raises(FullRecord, match="too many"):
+        recording.read()
+
+
+def test_a_hundred_launches_a_call_fit_into_a_record_of_the_longest_round():
+    assert 100 * MAX_CALLS <= CAPACITY
 
 
 def test_a_recording_that_nobody_began_is_damaged():

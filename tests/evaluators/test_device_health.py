@@ -117,6 +117,40 @@ def test_a_mark_is_a_line_with_a_date_and_goes_by_removing_it(tmp_path):
     refuse_quarantined(UUID)
 
 
+def planted(tmp_path, make):
+    """Something under a name that marks of this device may have."""
+    make(tmp_path / f"kernel-evolve-{UUID}-{os.getuid()}.quarantine")
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda path: path.symlink_to("/etc/passwd"),
+        os.mkfifo,
+        lambda path: path.mkdir(),
+        lambda path: os.link(path.parent / "mine", path),
+        pytest.param(
+            lambda path: (path.write_text("Xid 79"), os.chown(path, 65534, 65534)),
+            marks=pytest.mark.skipif(os.getuid() != 0, reason="takes two users"),
+        ),
+    ],
+    ids=["link", "pipe", "folder", "second name", "another user's file"],
+)
+def test_what_others_put_among_the_marks_neither_makes_one_nor_keeps_one_from_being_made(tmp_path, make):
+    (tmp_path / "mine").write_text("secret")
+    planted(tmp_path, make)
+    refuse_quarantined(UUID)
+    line = quarantine(UUID, "Xid 48")
+    with pytest.raises(UsageError, match="Xid 48") as caught:
+        refuse_quarantined(UUID)
+    assert str(caught.value).endswith(line.rpartition(" ")[2])
+
+
+def test_a_device_that_cannot_be_marked_is_said_to_be_sick_all_the_same(monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", "/nonexistent")
+    assert "could not be quarantined" in quarantine(UUID, "Xid 48")
+
+
 def test_another_device_is_not_quarantined():
     quarantine(UUID, "Xid 48")
     refuse_quarantined(UUID.replace("0", "5"))

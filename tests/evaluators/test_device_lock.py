@@ -113,3 +113,29 @@ def test_a_lock_that_was_cleaned_away_is_made_anew(place):
         with pytest.raises(BlockingIOError):
             fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
         os.close(other)
+
+
+def test_what_is_put_in_its_place_while_it_is_free_costs_no_file_of_another(place):
+    """The lock's own descriptor stays its own: a number that was given back is soon another file's."""
+    lock = DeviceLock("x")
+    place.unlink()
+    place.mkdir()
+    with pytest.raises(UsageError, match="remove it"), lock.held():
+        pass
+    other = os.open("/dev/null", os.O_RDONLY)
+    place.rmdir()
+    with lock.held():
+        assert os.fstat(lock._fd).st_ino == place.stat().st_ino
+    assert os.path.samestat(os.fstat(other), os.stat("/dev/null"))
+    os.close(other)
+
+
+def test_a_lock_that_could_not_be_taken_is_not_kept_from_others(place):
+    lock = DeviceLock("x")
+    theirs = os.open(place, os.O_RDONLY)
+    place.unlink()
+    place.mkdir()
+    with pytest.raises(UsageError), lock.held():
+        pass
+    fcntl.flock(theirs, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    os.close(theirs)

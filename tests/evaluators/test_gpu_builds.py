@@ -8,6 +8,7 @@ import pytest
 
 from evaluators.build import Builds, BuiltProgram
 from evaluators.compiling import CompilingJudge
+from evaluators.cuda.attesting import declared_kernels
 from evaluators.device import find_cpu
 from evaluators.environment import describe_environment
 from evaluators.evaluation import Status, Untimed
@@ -15,6 +16,7 @@ from evaluators.failure import CandidateFailure
 from evaluators.gpu_judge import GPU_LANGUAGES, preload
 from evaluators.task_loading import load_task
 from evaluators.zygote.client import Zygote
+from tests.exploits.gpu.corpus import exploits, honest_programs
 
 pytestmark = [
     pytest.mark.skipif(not (find_spec("torch") and find_spec("triton")), reason="torch and Triton are not installed"),
@@ -91,6 +93,20 @@ def test_a_program_without_kernels_is_a_build_error(zygote, source, words):
         build(zygote, GPU_TASKS["softmax"], "triton", "sm_90", source)
     assert caught.value.status is Status.BUILD_ERROR
     assert words in str(caught.value.message) + caught.value.detail
+
+
+def test_a_program_that_forges_its_report_gets_that_of_its_kernels(zygote):
+    task = GPU_TASKS["softmax"]
+    small = task.model_copy(update={"workloads": tuple(w for w in task.workloads if w.axes == {"M": 3, "N": 7})})
+    forged, plain = (
+        build(zygote, small, "triton", "sm_90", program.source({}))
+        for program in (*exploits(), *honest_programs())
+        if program.name in ("forged_report.py", "plain.py")
+    )
+    assert forged.measures == plain.measures
+    assert declared_kernels(forged) == declared_kernels(plain)
+    listed = [[a for a in program.artifacts if a.name == "resources.txt"] for program in (forged, plain)]
+    assert listed[0] == listed[1]
 
 
 def test_without_a_gpu_nothing_is_claimed_but_that_it_compiles(zygote, tmp_path):

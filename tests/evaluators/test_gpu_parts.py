@@ -8,12 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluators.builders.resources import count_instructions, occupancy, parse_usage
+from evaluators.cuda.arena import OTHER_RUNNERS, pool_bytes
 from evaluators.cuda.plan import MAX_CALLS, device_plan
 from evaluators.layout import Layout
 from evaluators.plan import COLD_FACTOR
 from evaluators.sandbox import seccomp, syscalls
 from evaluators.sandbox.bpf import ALLOW, refuse
-from evaluators.task import Arg, Task, Workload
+from evaluators.task import Arg, Baseline, Task, Workload
 from tests.evaluators.sandbox.test_bpf import interpret
 
 CACHE, POOL = 60 << 20, 8 << 30
@@ -60,6 +61,39 @@ def test_a_layout_with_orders_survives_its_frame():
     made, workload = task(64, 64)
     layout = device_plan(made, workload, CACHE, POOL, 1e-5, np.random.default_rng(1)).layout
     assert Layout.from_json(layout.to_json()) == layout
+
+
+@given(
+    shapes=st.lists(
+        st.tuples(st.integers(1, 4096), st.integers(1, 4096), st.integers(1, 4096)), min_size=1, max_size=3
+    ),
+    baselines=st.integers(0, 3),
+    heldout=st.booleans(),
+    memory_gib=st.sampled_from([16, 24, 80, 141]),
+)
+def test_the_slots_of_all_runners_fit_into_the_device_together(shapes, baselines, heldout, memory_gib):
+    """Whatever is larger, inputs or outputs, and with an arena of the held-out workloads beside."""
+    made, _ = task(1, 1)
+    args = (
+        Arg(name="x", role="in", dtype="fp32", shape=("M", "K")),
+        Arg(name="out", role="out", dtype="fp32", shape=("M", "N")),
+    )
+    split = {"split": "heldout"} if heldout else {}
+    workloads = [Workload(name=f"w{i}", axes={"M": m, "N": n, "K": k}) for i, (m, n, k) in enumerate(shapes)]
+    names = [Baseline(name=f"b{i}", file="b.py", language="torch") for i in range(baselines)]
+    made = made.model_copy(
+        update={
+            "args": args,
+            "baselines": tuple(names),
+            "workloads": (*workloads, *(Workload(name=f"h{w.name}", axes=w.axes, **split) for w in workloads)),
+        }
+    )
+    memory, rng = memory_gib << 30, np.random.default_rng(0)
+    plans = [device_plan(made, w, CACHE, pool_bytes(memory, made, w), 1e-6, rng).layout for w in workloads]
+    one_more = sum(max(getattr(plan, f"{kind}_stride") for plan in plans) for kind in ("input", "output"))
+    runners = baselines + OTHER_RUNNERS
+    arena = max(p.input_bytes for p in plans) + runners * max(p.output_bytes for p in plans)
+    assert (1 + heldout) * (arena - 2 * runners * one_more) <= 0.6 * memory
 
 
 def test_resources_are_read_from_the_tools_words():

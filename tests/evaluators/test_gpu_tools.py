@@ -1,6 +1,7 @@
 """NVIDIA's tools over a program: their reports are read, and what fails in them is said in one line."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from evaluators.cuda.sanitizing import planted_task, small_shapes
 from evaluators.errors import SandboxError
 from evaluators.evaluation import KernelUse, WorkloadAttestation
 from evaluators.profile import Bottleneck, Profile
+from evaluators.sandbox.report import Layer, LayerName, SandboxReport
 from evaluators.task_loading import load_task
 from evaluators.zygote.client import Zygote
 
@@ -200,6 +202,15 @@ def test_a_profile_holds_each_kernels_share_and_the_traffic_that_was_measured():
 def test_a_tool_that_is_not_installed_is_named():
     with pytest.raises(ToolUnavailable, match="no compute-sanitizer-of-another-planet found"):
         find_tool("compute-sanitizer-of-another-planet")
+
+
+def test_a_tool_is_not_used_where_its_box_would_reach_the_hosts_sockets(tmp_path):
+    layers = SandboxReport(tuple(Layer(name, name is not LayerName.MOUNT_NAMESPACE) for name in LayerName))
+    tools = Tools(SimpleNamespace(layers=layers), tmp_path)
+    task = load_task(TASKS / "softmax")
+    program, workload = BuiltProgram("", "triton", "0" * 64), small_shapes(task)[0]
+    with pytest.raises(ToolUnavailable, match="no mount namespace"):
+        tools.run(["true"], program, task, workload, {})
 
 
 def test_the_smallest_shapes_are_looked_at():

@@ -8,7 +8,6 @@ import shutil
 import socket
 import threading
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -194,9 +193,8 @@ def test_whatever_a_build_leaves_to_be_read_is_text(tmp_path, content, log):
         (tmp_path / name).unlink(missing_ok=True)
     for name, data in content.items():
         (tmp_path / name).write_bytes(data)
-    builder = SimpleNamespace(texts=("program.s",))
     collected = log.encode("utf-8", "surrogatepass").decode(errors="replace")  # as a child's log is collected
-    artifacts = left_texts(tmp_path, builder, collected)
+    artifacts = left_texts(tmp_path, ("program.s",), collected)
     assert {a.name for a in artifacts} <= {"build.log", "program.s"}
     for artifact in artifacts:
         assert Artifact.model_validate_json(artifact.model_dump_json().encode()) == artifact

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from evaluators.errors import JudgeError, SandboxError
+from evaluators.sandbox.report import LayerName
 from evaluators.zygote.client import Zygote
 from tests.evaluators.sandbox_support import PRELOAD, refusal, run
 
@@ -68,3 +69,15 @@ def test_others_with_the_gpu_get_no_sockets_over_which_to_talk(gpu_zygote: Zygot
 def test_only_a_builder_with_a_gpu_is_inspected(gpu_zygote: Zygote, role: str, gpu: bool) -> None:
     with pytest.raises(JudgeError, match="only a builder with a GPU"):
         run(gpu_zygote, "", role, gpu=gpu, inspected=True)
+
+
+def test_without_a_root_of_its_own_nothing_is_inspected(tmp_path: Path) -> None:
+    """A program there may connect sockets, and those of the host's files would be in reach."""
+    without = frozenset({LayerName.MOUNT_NAMESPACE})
+    with (
+        Zygote(
+            minimum="none", scratch=tmp_path, preload=PRELOAD, devices=(Path("/dev/zero"),), without=without
+        ) as zygote,
+        pytest.raises(JudgeError, match="nothing runs under a profiler without"),
+    ):
+        run(zygote, "", "builder", gpu=True, inspected=True)

@@ -1,0 +1,97 @@
+"""How the attestation stage goes about its rounds: what is held up, what was not timed before, and what was built."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from evaluators.build import BuiltProgram
+from evaluators.cuda import attesting
+from evaluators.cuda.attestation import Watched
+from evaluators.cuda.attesting import TIMED_ROUNDS, declared_kernels
+from evaluators.cuda.cupti import CuptiUnavailable
+from evaluators.errors import JudgeError
+from evaluators.evaluation import Artifact, Status
+from evaluators.failure import CandidateFailure
+from evaluators.rounds import PairedTimes
+
+CALL_US = 20.0
+OVERFLOWED = CuptiUnavailable("the counters' buffer overflowed")
+CALIBRATION = SimpleNamespace(plan=SimpleNamespace(workload=SimpleNamespace(name="w")))
+
+
+def steady(monkeypatch, *rounds):
+    """A watched round of a program whose rounds go like this."""
+    coming = iter(rounds)
+
+    def watched_round(*arguments):
+        took_us, seen = next(coming)
+        if took_us is None:
+            raise seen
+        return took_us, seen
+
+    monkeypatch.setattr(attesting, "_watched_round", watched_round)
+    return attesting._steady_round(None, None, CALIBRATION, None, (), CALL_US)
+
+
+def test_what_a_call_took_is_kept_with_what_was_counted(monkeypatch):
+    assert steady(monkeypatch, (21.0, Watched(64, 0, 0, 0))).call_us == 21.0
+
+
+def test_a_program_that_stalls_until_the_counters_overflow_is_convicted(monkeypatch):
+    with pytest.raises(CandidateFailure, match="where they are timed") as caught:
+        steady(monkeypatch, (1e5, OVERFLOWED), (1e5, OVERFLOWED))
+    assert caught.value.status is Status.CHEATING
+
+
+def test_one_that_was_held_up_once_is_watched_again(monkeypatch):
+    assert steady(monkeypatch, (1e5, OVERFLOWED), (21.0, Watched(64, 0, 0, 0))).dispatches == 64
+
+
+def test_counters_that_overflow_without_a_stall_are_no_fault_of_the_program(monkeypatch):
+    with pytest.raises(CuptiUnavailable):
+        steady(monkeypatch, (21.0, OVERFLOWED))
+
+
+@pytest.mark.parametrize("then", [(21.0, OVERFLOWED), (None, CuptiUnavailable("not now: start"))])
+def test_a_stall_does_not_end_in_a_round_that_nobody_watched(monkeypatch, then):
+    with pytest.raises(JudgeError, match="held up"):
+        steady(monkeypatch, (1e5, OVERFLOWED), then)
+
+
+def call_us(monkeypatch, times):
+    filled = []
+    coming = iter([30.0, 21.0, 22.0])
+    monkeypatch.setattr(attesting, "candidate_side", lambda *_: SimpleNamespace(session=None))
+    monkeypatch.setattr(attesting, "warm_up", lambda *_: 0.0)
+    monkeypatch.setattr(attesting, "draw_slots", lambda *_: [0, 1])
+    monkeypatch.setattr(attesting, "one_round", lambda *_: next(coming))
+    arena = SimpleNamespace(rng=None, fill=lambda session, content, slots: filled.append(slots))
+    calibration = SimpleNamespace(plan=CALIBRATION.plan, content=None)
+    return attesting._call_us(None, arena, SimpleNamespace(times=times), calibration), len(filled)
+
+
+def test_a_process_that_was_not_timed_is_timed_before_it_is_watched(monkeypatch):
+    assert call_us(monkeypatch, {}) == (22.0, TIMED_ROUNDS)
+
+
+def test_a_process_that_was_timed_is_held_to_its_times(monkeypatch):
+    times = {"w": {"eager": PairedTimes(ours=[19.0, 20.0, 40.0])}}
+    assert call_us(monkeypatch, times) == (20.0, 0)
+
+
+def program(*texts):
+    artifacts = tuple(Artifact(name=name, text=text) for name, text in texts)
+    return BuiltProgram("", "triton", "0" * 64, artifacts=artifacts)
+
+
+def test_what_was_built_is_what_the_code_names():
+    listed = "Function soft: 32 registers\n Function _Z4tailPf:\n  REG:32 STACK:0\n"
+    assert declared_kernels(program(("resources.txt", listed))) == {"soft", "_Z4tailPf"}
+
+
+def test_a_program_whose_code_could_not_be_read_has_built_nothing():
+    assert declared_kernels(program(("resources.txt", ""))) == frozenset()
+
+
+def test_without_a_tool_that_reads_code_nobody_knows():
+    assert declared_kernels(program(("kernels.ptx", "Function soft: "))) is None

@@ -1,0 +1,89 @@
+"""The judge's side of a GPU runner, without a GPU: a recorder that does not begin, time that rounds take."""
+
+import os
+import shutil
+import subprocess
+import threading
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from evaluators import channel, session
+from evaluators.cuda.runner import CudaRunner
+from evaluators.cuda.session import CudaSession
+from evaluators.errors import JudgeError
+from evaluators.evaluation import Status
+from evaluators.exchange import Asked
+from evaluators.failure import CandidateFailure
+from evaluators.layout import Layout
+
+RECORDER = "int recorder_open(int fd) { return %s; } int recorder_flush(void) { return 0; }"
+
+
+class Answering:
+    """In place of the native end of a round: every call is answered as it must be."""
+
+    def ask(self, channel, process, requests, answers, places, outputs, most_ns):
+        return Asked(1000, np.empty((0, 0), np.uint8), len(answers), 0, None)
+
+
+@pytest.fixture
+def opened():
+    """A session, and the runner's end of its channel."""
+    ours, theirs = channel.pair()
+    log, log_end = os.pipe()
+    child = SimpleNamespace(log=log, pidfd=-1, resume=lambda: None, stop=lambda deadline_s: 0)
+    seal = SimpleNamespace(close_over=lambda size: None, broken=lambda: None)
+    gpu = SimpleNamespace(synchronize=lambda: None, upload=None)
+    memory = SimpleNamespace(address=0, size=1 << 20)
+    made = CudaSession(child, ours, (memory, memory), gpu, seal, Answering())
+    made._layout = Layout("w", (), (), 0, 0, 4)
+    yield made, theirs
+    ours.close()
+    theirs.close()
+    os.close(log)
+    os.close(log_end)
+
+
+def in_a_thread(serve):
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    return thread
+
+
+def begin(opened, tmp_path, returns):
+    """Have a runner begin to record, with a recorder that returns this."""
+    if shutil.which("gcc") is None:
+        pytest.skip("no compiler")
+    made, theirs = opened
+    library = tmp_path / "recorder.so"
+    source = RECORDER % returns
+    subprocess.run(["gcc", "-shared", "-fPIC", "-x", "c", "-o", library, "-"], input=source, text=True, check=True)
+    runner = CudaRunner({"recorder": str(library)}, {"channel": os.dup(theirs.fileno()), "recording": 0})
+    serving = in_a_thread(runner.serve)
+    try:
+        made.open_recorder(10)
+    finally:
+        made._channel.shutdown(2)
+        serving.join(10)
+
+
+@pytest.mark.parametrize(("returns", "words"), [(39, "error 39 of CUPTI"), (-1, "no memory")])
+def test_a_recorder_that_does_not_begin_is_our_failure(opened, tmp_path, returns, words):
+    with pytest.raises(JudgeError, match=words):
+        begin(opened, tmp_path, returns)
+
+
+def test_a_recorder_that_begins_is_heard_of_no_more(opened, tmp_path):
+    begin(opened, tmp_path, 0)
+
+
+def test_rounds_count_in_what_a_program_may_take_in_one_judgement(opened, monkeypatch):
+    made, _ = opened
+    monkeypatch.setattr(session, "JUDGEMENT_S", 0.0)
+    assert made.round([0, 1], 10).slots == (0, 1)
+    made.bounded = True
+    with pytest.raises(CandidateFailure, match="in all its phases") as caught:
+        made.round([0, 1], 10)
+    assert caught.value.status is Status.TIMEOUT
