@@ -44,8 +44,8 @@ PEEKS = 16
 """Output elements the judge reads at once after each reply; they must still be there when the runner has stopped."""
 STOP_DEADLINE_S = 5.0
 STOPPING_NS = 25_000
-"""Processor time beyond a turn's clock that is not counted: a runner stops within it, 99 times of 100. What is counted is a
-system call, for instance, that fetches inputs into the cache for milliseconds after the clock was read."""
+"""Processor time beyond a turn's clock that is not counted: a runner stops within it, 99 times of 100. What is counted
+is a system call, for instance, that fetches inputs into the cache for milliseconds after the clock was read."""
 EXIT_DEADLINE_S = 2.0
 ROUND_S = 10.0
 """What all calls of a round may take, beside one call's deadline: rounds are planned for half a second."""
