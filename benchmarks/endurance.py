@@ -119,9 +119,10 @@ def count(judge_pid: int, scratch: Path) -> Counts:
 
 
 def groups_of(zygote_pid: int) -> int:
-    """Control groups that a zygote has made, those of its children included."""
-    own = Path("/sys/fs/cgroup").rglob(f"kernel-evolve-{zygote_pid}-*")
-    return sum(1 + sum(child.is_dir() for child in group.iterdir()) for group in own)
+    """Control groups that a zygote has made, those of its children included; others' come and go meanwhile."""
+    name = f"kernel-evolve-{zygote_pid}-"
+    groups = [Path(place) for place, _, _ in os.walk("/sys/fs/cgroup")]
+    return sum(path.name.startswith(name) + path.parent.name.startswith(name) for path in groups)
 
 
 def descendants(root: int) -> list[int]:

@@ -61,7 +61,11 @@ def requests(judge: KernelJudge, folder: Path) -> list[tuple[str, Callable[[], R
     ]
 
     def evaluated(source: str, language: Language) -> Callable[[], Row]:
-        return lambda: facts(judge.evaluate(source, language))
+        def ask() -> Row:
+            judge._best_score = 0.0  # as if it were the first: else a slow one is attested only if it is confirmed
+            return facts(judge.evaluate(source, language))
+
+        return ask
 
     def confirmed(source: str, language: Language) -> Callable[[], Row]:
         return lambda: facts(judge.confirm(source, language))
@@ -69,7 +73,6 @@ def requests(judge: KernelJudge, folder: Path) -> list[tuple[str, Callable[[], R
     def profiled(source: str, language: Language) -> Callable[[], Row]:
         return lambda: {"profile": judge.profile(source, language).model_dump(mode="json", exclude_none=True)}
 
-    # Slow ones first: what is far behind the best is not attested before it wins a duel.
     convict = [(f"convict: {n}", evaluated(s, lang)) for n, (lang, s, _) in reversed(CONVICTED.items())]  # type: ignore[arg-type]
     asked: list[tuple[str, Callable[[], Row]]] = [
         *convict,

@@ -14,13 +14,16 @@ import importlib.util
 import io
 import itertools
 import json
+import os
 import pstats
 import shutil
 import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -28,6 +31,8 @@ from typing import Any
 from evaluators.confidence import ratio_interval
 from evaluators.duel import measure_block
 from evaluators.evaluation import Evaluation, Interval, Timed
+from evaluators.failure import CandidateFailure
+from evaluators.gpu_judge import CORES_FOR_ROUNDS
 from evaluators.judge import open_judge
 from evaluators.kernel import KernelJudge
 from evaluators.rounds import PairedTimes
@@ -39,6 +44,22 @@ from evaluators.trail import Trail
 OUTSIDE_DEADLINE_S = 60
 LAUNCHES, REPLAYS = 12, 15
 LEASE_S, FIRST_BLOCK, NEXT_BLOCK = 2.0, 10, 10
+LENGTH_ROUNDS = 12
+FILL_BYTES = 24 << 30
+"""What the judge's filling and looking moves between two rounds, roughly: a device that was busy with it has another
+clock than one that waited, and than one that replays a graph again and again."""
+STARTING = """
+import ctypes
+from evaluators.cuda.driver import Driver
+while True:
+    driver = Driver.load(0)
+    memory = driver.allocate(64 << 20)
+    driver.call("cuMemsetD8_v2", ctypes.c_ulonglong(memory), ctypes.c_ubyte(0), ctypes.c_size_t(64 << 20))
+    driver.synchronize()
+    driver.free(memory)
+    driver.call("cuCtxDestroy_v2", driver.context)
+"""
+"""What warming the next runner does to the device: a context, some memory, a first piece of work, again and again."""
 PROGRAMS: tuple[tuple[str, str, Language], ...] = (
     ("triton seed, first of all", "seed.py", "triton"),
     ("triton seed", "seed.py", "triton"),
@@ -83,6 +104,9 @@ def main() -> None:
             profile(judge, task, arguments.out.with_suffix(".profile.txt"))
         programs(judge, task, record, arguments.out, brief=arguments.brief)
         record["equal_programs"] = equal_programs(judge, task)
+        save(arguments.out, record)
+        record["by_length"] = by_length(judge, task)
+        record["beside_starts"] = beside_starts(judge, task)
         save(arguments.out, record)
     record["outside"] = outside(task, arguments.out, record["calls_a_round"])
     save(arguments.out, record)
@@ -137,6 +161,75 @@ def equal_programs(judge: KernelJudge, task: Task) -> dict[str, Any]:
                 "half_width_95": half_width(ratios, 0.05),
             }
     return found
+
+
+def by_length(judge: KernelJudge, task: Task) -> dict[str, Any]:
+    """Rounds of K calls and of half as many: what one more call takes, and what a round takes without any."""
+    program = judge.bench.builds.build(task, (task.folder / "seed.py").read_text(), "triton", ())
+    found: dict[str, Any] = {}
+    for name, calibration in judge.calibrations.items():
+        whole = calibration.plan.layout.sequences[0]
+        orders = whole, whole[: len(whole) // 2]
+        times: dict[int, list[float]] = {len(order): [] for order in orders}
+        session = judge.arena.open(program)
+        try:
+            session.prepare(replace(calibration.plan.layout, sequences=orders), task.limits.prepare_s)
+            for _ in range(LENGTH_ROUNDS):
+                for order in orders:
+                    judge.arena.fill(session, calibration.content, list(order))
+                    times[len(order)].append(session.round(list(order), task.limits.call_s).total_ns / 1e3)
+        finally:
+            session.close()
+        (most, longer), (least, shorter) = ((n, statistics.median(t[2:])) for n, t in times.items())
+        call_us = (longer - shorter) / (most - least)
+        found[name] = {
+            "calls": [most, least],
+            "round_us": [longer, shorter],
+            "one_more_call_us": call_us,
+            "round_without_calls_us": longer - most * call_us,
+            "empty_round_us": calibration.empty_us["triton"] * calibration.plan.calls,
+        }
+    return found
+
+
+def beside_starts(judge: KernelJudge, task: Task) -> dict[str, Any]:
+    """The seed beside itself, with and without a process that begins to use the device meanwhile on other cores."""
+    seed: tuple[str, Language] = ((task.folder / "seed.py").read_text(), "triton")
+    found: dict[str, Any] = {}
+    with judge.rivals(Trail(), seed, seed) as start, start() as pair:
+        for name, calibration in judge.calibrations.items():
+            series = {"alone": PairedTimes(), "beside": PairedTimes()}
+            found[name] = {}
+            try:
+                for word in ("alone", "beside", "beside", "alone"):
+                    with starting() if word == "beside" else nullcontext():
+                        measure_block(judge.bench, judge.arena, calibration, pair, FIRST_BLOCK // 2, series[word])
+            except CandidateFailure as failure:  # what the others do is taken for the program's doing
+                found[name]["convicted"] = failure.message
+            for word, times in series.items():
+                if times.ours:
+                    found[name][word] = {
+                        "call_us": statistics.median(times.ours),
+                        "call_us_spread": statistics.pstdev(times.ours),
+                        "log_ratio_spread": statistics.pstdev(times.log_ratios()),
+                    }
+    return found
+
+
+@contextmanager
+def starting() -> Iterator[None]:
+    """Another process makes one context on the device after another."""
+    cores = sorted(os.sched_getaffinity(0))[CORES_FOR_ROUNDS:]
+    command = ["taskset", "-c", ",".join(map(str, cores)), sys.executable, "-c", STARTING]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    try:
+        time.sleep(1.0)  # until it is under way
+        yield
+        if process.poll() is not None:
+            raise SystemExit(f"the process that was to start contexts ended with {process.returncode}")
+    finally:
+        process.kill()
+        process.wait()
 
 
 def half_width(log_ratios: list[float], alpha: float) -> float | None:
@@ -217,9 +310,12 @@ def arrays(task: Task, axes: Mapping[str, int]) -> list[Any]:
 
 
 def spacing(task: Task, calls: Mapping[str, int]) -> dict[str, Any]:
-    """Microseconds from one kernel's start to the next one's in a graph of so many calls, each on other memory."""
+    """Microseconds from one kernel's start to the next one's in a graph of so many calls, each on other memory.
+
+    Seen by a profiler in a replay that follows a stretch of filling, as the judge's rounds do, and in one of several in
+    a row; beside it events around whole replays, both ways.
+    """
     import torch  # noqa: PLC0415
-    from torch.profiler import ProfilerActivity  # noqa: PLC0415
 
     entry, found = load_entry(task, task.folder / "seed.py"), {}
     for workload in task.search_workloads():
@@ -229,28 +325,55 @@ def spacing(task: Task, calls: Mapping[str, int]) -> dict[str, Any]:
         with torch.cuda.graph(graph):
             for slot in slots:
                 entry(*slot, *scalars(task, workload.axes))
-        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        whole = []
-        for _ in range(REPLAYS):
-            start.record()
-            graph.replay()
-            end.record()
-            torch.cuda.synchronize()
-            whole.append(1e3 * start.elapsed_time(end) / len(slots))
-        with torch.profiler.profile(activities=[ProfilerActivity.CUDA]) as seen:
-            graph.replay()
-            torch.cuda.synchronize()
-        spans = sorted((e.time_range.start, e.time_range.end) for e in seen.events() if task.entry in e.name)
-        gaps = [b[0] - a[0] for a, b in itertools.pairwise(spans)]
         found[workload.name] = {
-            "kernels": len(spans),
-            "spacing_us": statistics.median(gaps) if gaps else None,
-            "duration_us": statistics.median(b - a for a, b in spans) if spans else None,
-            "graph_over_calls_us": statistics.median(whole),
+            "in_a_row": replayed(task, graph, len(slots), pause=lambda: None),
+            "after_filling": replayed(task, graph, len(slots), pause=lambda slots=slots: fill(slots)),
         }
         del slots, graph
         torch.cuda.empty_cache()
     return found
+
+
+def fill(slots: list[list[Any]]) -> None:
+    """Write all inputs again, as often as makes ``FILL_BYTES``."""
+    import torch  # noqa: PLC0415
+
+    moved = 0
+    while moved < FILL_BYTES:
+        for *inputs, _ in slots:
+            for one in inputs:
+                one.mul_(1.0)
+                moved += 2 * one.nbytes
+    torch.cuda.synchronize()
+
+
+def replayed(task: Task, graph: Any, calls: int, pause: Callable[[], None]) -> dict[str, Any]:
+    """A graph's replays with ``pause`` before each."""
+    import torch  # noqa: PLC0415
+    from torch.profiler import ProfilerActivity  # noqa: PLC0415
+
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    whole = []
+    for _ in range(REPLAYS):
+        pause()
+        start.record()
+        graph.replay()
+        end.record()
+        torch.cuda.synchronize()
+        whole.append(1e3 * start.elapsed_time(end) / calls)
+    with torch.profiler.profile(activities=[ProfilerActivity.CUDA]) as seen:
+        pause()
+        graph.replay()
+        torch.cuda.synchronize()
+    spans = sorted((e.time_range.start, e.time_range.end) for e in seen.events() if task.entry in e.name)
+    gaps = [b[0] - a[0] for a, b in itertools.pairwise(spans)]
+    return {
+        "kernels": len(spans),
+        "spacing_us": statistics.median(gaps) if gaps else None,
+        "mean_spacing_us": statistics.mean(gaps) if gaps else None,
+        "duration_us": statistics.median(b - a for a, b in spans) if spans else None,
+        "graph_over_calls_us": statistics.median(whole),
+    }
 
 
 def outside(task: Task, out: Path, calls: Mapping[str, int]) -> dict[str, Any]:
@@ -305,6 +428,7 @@ def show(record: dict[str, Any]) -> None:
         print(f"{name}: {one['status']} {speed} {us} rounds {one['rounds']}, {costs} {one['message']}")
         print("   ", {k: round(v, 2) for k, v in one["stages_s"].items()})
     print("with itself", record.get("duel_with_itself"))
+    print("by length", record["by_length"], "\nbeside starts", record["beside_starts"])
     for name, one in record["equal_programs"].items():
         print("equal", name, {k: v for k, v in one.items() if k != "log_ratios"} if isinstance(one, dict) else one)
 

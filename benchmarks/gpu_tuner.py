@@ -32,6 +32,7 @@ import json, sys, time
 started = time.monotonic()
 from pathlib import Path
 from benchmarks.gpu_judge import arrays, load_entry, scalars
+from evaluators.task_loading import find_task, load_task
 from triton.testing import do_bench
 import torch
 task = load_task(find_task(sys.argv[1]))
@@ -54,7 +55,7 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("--candidates", type=int, default=1000)
     parser.add_argument("--seconds", type=float, default=300.0, help="of the run, until the judge is ready included")
-    parser.add_argument("--lanes", type=int, default=4)
+    parser.add_argument("--lanes", type=int, default=8)
     parser.add_argument("--apart", type=int, default=4)
     parser.add_argument("--commit", default="")
     arguments = parser.parse_args()
@@ -91,8 +92,10 @@ def tuner_run(task: str, run: Path, candidates: int, seconds: float, lanes: int)
     seed, others = judged[0], judged[1:]
     costs = [e.cost for p in others for e in (p.evaluation, p.confirmation) if e is not None]
     costs += [duel.cost for duel in duels]
-    ends = [row["judged_at"] for row in rows if row["judged_at"] is not None]
-    span_s = max(ends) - min(ends)
+    ends = sorted(row["judged_at"] for row in rows if row["judged_at"] is not None)
+    span_s = ends[-1] - ends[0]
+    seed_done = next(row["finished_at"] for row in rows if row["number"] == seed.number)
+    after_seed = [at for at in ends if at > seed_done]
     statuses: dict[str, int] = {}
     for program in others:
         statuses[str(program.evaluation.status)] = statuses.get(str(program.evaluation.status), 0) + 1  # type: ignore[union-attr]
@@ -106,6 +109,11 @@ def tuner_run(task: str, run: Path, candidates: int, seconds: float, lanes: int)
         "statuses": statuses,
         "span_s": span_s,
         "candidates_an_hour": 3600 * len(others) / span_s,
+        "after_the_seeds_confirmation": {
+            "span_s": ends[-1] - seed_done,
+            "candidates": len(after_seed),
+            "an_hour": 3600 * len(after_seed) / max(ends[-1] - seed_done, 1e-9),
+        },
         "judging_share": sum(c.device_s for c in costs) / span_s,
         "timed_share": sum(c.timed_s for c in costs) / span_s,
         "by_candidate": [brief(p) for p in judged],
@@ -181,6 +189,11 @@ def save(out: Path, record: dict[str, Any]) -> None:
 def show(record: dict[str, Any]) -> None:
     keys = ("task", "candidates", "statuses", "span_s", "candidates_an_hour", "judging_share", "timed_share", "wall_s")
     print({k: record[k] for k in keys})
+    print("after the seed's confirmation", record["after_the_seeds_confirmation"])
+    for one in record["by_candidate"]:
+        stages = {k: round(v, 2) for k, v in one["stages_s"].items()}
+        took = f"build {one['build_s']:.1f}, confirmation {one['confirmation_s']}"
+        print("  ", one["number"], one["status"], one["score"], took, stages)
     best = record["best"]
     if best:
         print("best", best["number"], best["confirmed"], best["timing"])

@@ -104,14 +104,14 @@ def calibrate(
     fastest = min(probed.values(), default=None)
     contenders = frozenset(n for n, us in probed.items() if fastest is not None and us <= HOPELESS_FACTOR * fastest)
     plan = arena.plan(workload, bench.cache_bytes, None if fastest is None else fastest / 1e6)
-    empty_us = _empty_calls(bench, arena, plan, languages)
+    empty_us = _empty_calls(bench, arena, plan, languages, content)
     times = dict(probed)
     if contenders and not rough:
         times |= {name: _measure(bench, arena, plan, content, name, empty_us) for name in contenders}
         longer = arena.plan(workload, bench.cache_bytes, min(times.values()) / 1e6)
         if longer.calls > LONGER_ROUND * plan.calls:  # what was probed held more than the calls
             plan = longer
-            empty_us = _empty_calls(bench, arena, plan, languages)
+            empty_us = _empty_calls(bench, arena, plan, languages, content)
             times |= {name: _measure(bench, arena, plan, content, name, empty_us) for name in contenders}
     floor = bench.ceilings.floor_us(
         bench.reference.traffic_bytes(workload), bench.reference.operations(workload), cold=plan.cold
@@ -120,9 +120,11 @@ def calibrate(
     return WorkloadCalibration(plan, content, times, strongest, contenders, empty_us, floor)
 
 
-def _empty_calls(bench: Bench, arena: Arena, plan: RoundPlan, languages: Iterable[Language]) -> dict[Language, float]:
+def _empty_calls(
+    bench: Bench, arena: Arena, plan: RoundPlan, languages: Iterable[Language], content: ContentPool
+) -> dict[Language, float]:
     wanted = {*languages, *(p.language for p in bench.baselines.values())}
-    return empty_calls_us(arena, plan, bench.builds, wanted)
+    return empty_calls_us(arena, plan, bench.builds, wanted, content)
 
 
 def baseline_side(bench: Bench, arena: Arena, calibration: WorkloadCalibration, name: str) -> Side:

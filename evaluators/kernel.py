@@ -84,7 +84,7 @@ class KernelJudge:
                 correctness(self.bench, self.arena, case, workloads, self.bench.checks)
                 trail.enter(Stage.ROUNDS)
                 speedup = self._speedup(case)
-                if speedup is not None and not self._behind(speedup):
+                if speedup is not None and speedup.estimate > self._best_score:
                     self._attest(case)
                 subject = self._subject(source)
                 evaluation = passed_evaluation(subject, case, self.calibrations, speedup, confirmed=False)
@@ -289,7 +289,11 @@ class KernelJudge:
         return interval.high < CONTENDER_SHARE * self._best_score
 
     def _attest(self, case: Case) -> None:
-        """Have a profiler look at the program's rounds before it may be placed; the book is kept by its source."""
+        """Have a profiler look at the program's rounds; the book is kept by its source.
+
+        Done to what would be the best that this judge has seen, to the winner of a duel and in a confirmation: below
+        that a program gains nothing by a round that is not what it seems.
+        """
         chosen = {name: self.calibrations[name] for name in self._weights}
         case.attestation = self._platform.attest(self.bench, self.arena, case, chosen)
         self._attested.add(case.program.source_hash)

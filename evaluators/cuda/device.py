@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evaluators.cuda.driver import CudaError, Driver
+from evaluators.cuda.nvml import NvmlUnavailable, minor_number
 from evaluators.cuda.nvrtc import compile_cubin
 from evaluators.device_lock import DeviceLock
 from evaluators.errors import JudgeError
@@ -86,10 +87,26 @@ class Gpu:
 
     def nodes(self) -> tuple[Path, ...]:
         """The device nodes a runner needs: those of this GPU alone."""
-        # Judges see one GPU each; where a container hides others, its own node keeps its number.
-        own = sorted(path for path in Path("/dev").glob("nvidia[0-9]*"))[self.driver.ordinal :][:1]
         common = (Path("/dev") / name for name in _NODES)
-        return (*own, *(path for path in common if path.exists()))
+        return (*self._own_node(), *(path for path in common if path.exists()))
+
+    def _own_node(self) -> list[Path]:
+        """Its own; where nobody can say which that is, the only one there is.
+
+        Raises:
+            JudgeError: there are several.
+        """
+        try:
+            own = Path(f"/dev/nvidia{minor_number(self.driver.uuid())}")
+            if own.exists():
+                return [own]
+            why = f"{own} is not there"
+        except NvmlUnavailable as error:
+            why = str(error)
+        found = list(Path("/dev").glob("nvidia[0-9]*"))
+        if len(found) > 1:
+            raise JudgeError(f"which of {len(found)} nodes in /dev is GPU {self.driver.uuid()}'s cannot be said: {why}")
+        return found
 
     def launch(self, name: str, work: int, *arguments: int, times: int = 1) -> None:
         """Run one of our kernels over about ``work`` items, ``times`` over; arguments travel as 64 bits."""

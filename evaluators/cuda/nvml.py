@@ -1,6 +1,7 @@
-"""The driver's errors of one device since a moment: NVML's events, and the kernel's log where it may be read.
+"""Of one device: its node, and the driver's errors since a moment (NVML's events, the kernel's log).
 
-By ctypes on the driver's own library (``libnvidia-ml.so.1``); see the NVML API reference, "Event Handling Methods".
+By ctypes on the driver's own library (``libnvidia-ml.so.1``); see the NVML API reference, "Event Handling Methods" and
+"Device Queries".
 """
 
 from __future__ import annotations
@@ -57,13 +58,8 @@ class XidEvents:
         Raises:
             NvmlUnavailable: there is no NVML, or this device has no such events.
         """
-        try:
-            self._nvml: Any = ctypes.CDLL(_LIBRARY)
-        except OSError:
-            raise NvmlUnavailable(f"no {_LIBRARY} on this machine") from None
-        self._call("nvmlInit_v2")
-        device = c_void_p()
-        self._call("nvmlDeviceGetHandleByUUID", c_char_p(uuid.encode()), byref(device))
+        self._nvml = _load()
+        device = _device(self._nvml, uuid)
         self._events = c_void_p()
         self._call("nvmlEventSetCreate", byref(self._events))
         self._call("nvmlDeviceRegisterEvents", device, c_ulonglong(_XID_EVENT), self._events)
@@ -104,11 +100,45 @@ class XidEvents:
         return [xid for row in rows if (xid := parse_kernel_line(row, self._bus)) is not None]
 
     def _call(self, name: str, *arguments: Any) -> None:
-        code = getattr(self._nvml, name)(*arguments)
-        if code != 0:
-            describe = self._nvml.nvmlErrorString
-            describe.restype = c_char_p
-            raise NvmlUnavailable(f"{name}: {(describe(code) or b'unknown error').decode()} ({code})")
+        _call(self._nvml, name, *arguments)
+
+
+def minor_number(uuid: str) -> int:
+    """N of the device's node ``/dev/nvidiaN``: its own also where only some of a machine's devices are visible.
+
+    Raises:
+        NvmlUnavailable: there is no NVML, or it does not know the device.
+    """
+    nvml = _load()
+    try:
+        number = c_uint()
+        _call(nvml, "nvmlDeviceGetMinorNumber", _device(nvml, uuid), byref(number))
+        return number.value
+    finally:
+        nvml.nvmlShutdown()
+
+
+def _load() -> Any:
+    try:
+        nvml = ctypes.CDLL(_LIBRARY)
+    except OSError:
+        raise NvmlUnavailable(f"no {_LIBRARY} on this machine") from None
+    _call(nvml, "nvmlInit_v2")
+    return nvml
+
+
+def _device(nvml: Any, uuid: str) -> c_void_p:
+    device = c_void_p()
+    _call(nvml, "nvmlDeviceGetHandleByUUID", c_char_p(uuid.encode()), byref(device))
+    return device
+
+
+def _call(nvml: Any, name: str, *arguments: Any) -> None:
+    code = getattr(nvml, name)(*arguments)
+    if code != 0:
+        describe = nvml.nvmlErrorString
+        describe.restype = c_char_p
+        raise NvmlUnavailable(f"{name}: {(describe(code) or b'unknown error').decode()} ({code})")
 
 
 def _open_log() -> int | None:

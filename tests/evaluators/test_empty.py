@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from evaluators.empty import ROUNDS, empty_call_us, empty_calls_us
+from evaluators.layout import Layout
 from evaluators.plan import RoundPlan
 from evaluators.session import RoundTime
 from evaluators.task import Workload
@@ -32,7 +33,7 @@ class Machine:
         return self
 
     def prepare(self, layout, deadline_s):
-        pass
+        self.prepared = layout
 
     def close(self):
         pass
@@ -57,3 +58,33 @@ def test_what_is_called_through_python_pays_for_that_itself():
     machine = Machine(np.random.default_rng(1), 0.9)
     taken_off = empty_calls_us(machine, PLAN, machine, ["cpp", "python"])
     assert taken_off["python"] == taken_off["cpp"]
+
+
+class Device(Machine):
+    """A round there costs what one launch does, however many calls were recorded, once its inputs are written."""
+
+    filled = ()
+
+    def build(self, task, source, language, flags):
+        assert "spare.add_" in source
+        return language
+
+    def fill(self, session, content, slots):
+        assert content == "content"
+        self.filled = tuple(slots)
+
+    def in_turns(self, slots, deadline_s, lengths):
+        assert tuple(slots) in self.prepared.sequences
+        assert self.filled == tuple(slots)
+        self.filled = ()
+        nothing = (np.empty(0), np.empty(0))
+        yield RoundTime(round(1000 * TRUE_US), tuple(slots), nothing, nothing, 0.0)
+
+
+def test_every_call_of_a_round_that_is_one_launch_bears_an_equal_part_of_an_empty_one():
+    """Of one kernel, not as many as there are calls: what a kernel costs on a device is the program's own."""
+    layout = Layout("w", (), (), 1, 1, 9, sequences=((3, 1, 4, 0), (2, 7, 1, 8)))
+    plan = RoundPlan(PLAN.workload, layout, calls=4, cold=True)
+    device = Device(np.random.default_rng(1), 0.0)
+    taken_off = empty_calls_us(device, plan, device, ["triton", "cuda"], "content")
+    assert taken_off == {"triton": TRUE_US / 4, "cuda": TRUE_US / 4}
