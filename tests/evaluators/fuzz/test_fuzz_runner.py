@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from evaluators import channel, exchange
+from evaluators import session as session_module
 from evaluators.buffers import SharedBuffer
 from evaluators.channel import HEADER, MAX_BODY, Kind
 from evaluators.evaluation import Status
@@ -192,3 +193,17 @@ def test_processor_time_outside_of_the_turns_counts(library, buffers, cores):
     done = answered(library, buffers, Busy(), (1, 1), cores)
     assert done.total_ns == pytest.approx(2 * 50_000_000 / cores, rel=0.01)
     assert min(done.turns_us) > 20_000
+
+
+def test_what_it_takes_to_stop_counts_towards_a_judgement(library, buffers, monkeypatch):
+    monkeypatch.setattr(session_module, "JUDGEMENT_S", 0.0)
+    ours, theirs = channel.pair()
+    session = Session(
+        FakeChild(), ours, buffers, SharedBuffer("outputs", LAYOUT.output_bytes, read_only=False), library
+    )
+    session.stop()
+    session.bounded = True
+    with pytest.raises(CandidateFailure, match="all its phases together"):
+        session.stop()
+    session.close()
+    theirs.close()
