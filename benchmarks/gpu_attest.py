@@ -18,14 +18,21 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from evaluators.calibration import baseline_side
+from evaluators.cuda.arena import CudaArena
+from evaluators.cuda.attesting import Attestor, _watched_round
+from evaluators.cuda.watcher import Watcher
+from evaluators.empty import empty_source
 from evaluators.evaluation import Evaluation
 from evaluators.judge import open_judge
 from evaluators.kernel import KernelJudge
+from evaluators.rounds import Side
 from evaluators.task import Language
 from evaluators.task_loading import find_task, load_task
 from tests.evaluators.cuda.attested import BEYOND, CONVICTED, FAULTS, HONEST, ODD, of_the_corpus
 
 Row = dict[str, Any]
+COUNTED_ROUNDS = 4
 
 
 def main() -> None:
@@ -53,6 +60,40 @@ def main() -> None:
     show(record)
 
 
+def counted(judge: KernelJudge) -> Row:
+    """How many grids the counters see in rounds of both baselines, of the empty program and of the seed."""
+    attestor, found = Attestor(None), {}
+    task = judge.bench.task
+    built = judge.bench.builds.build(task, (task.folder / "seed.py").read_text(), "triton", ())
+    empty = judge.bench.builds.build(task, empty_source("torch", task.entry), "torch", ())
+    attestor.watcher = Watcher()
+    arena = judge.arena
+    assert isinstance(arena, CudaArena)
+    with judge._device.held(), attestor.watcher.reserved():
+        for name, calibration in judge.calibrations.items():
+            rows = found[name] = {"calls": calibration.plan.calls}
+            orders = [calibration.plan.layout.sequences[i % 2] for i in range(COUNTED_ROUNDS)]
+
+            def look(
+                word: str, side: Side, orders: list[Any] = orders, calibration: Any = calibration, rows: Row = rows
+            ) -> None:
+                seen = [_watched_round(arena, side, calibration, attestor.watcher, order) for order in orders]
+                rows[word] = [(one.dispatches, one.blocks) for one in seen]
+                rows[f"{word}, in time"] = [round(count) for count in seen[-1].series]
+
+            for word in judge.bench.baselines:
+                look(word, baseline_side(judge.bench, arena, calibration, word))
+            for word, program in (("empty", empty), ("seed", built)):
+                session = arena.open(program)
+                try:
+                    session.prepare(calibration.plan.layout, task.limits.prepare_s)
+                    look(word, Side(session, 0.0, task.limits.call_s, None))
+                finally:
+                    session.close()
+    attestor.close()
+    return found
+
+
 def requests(judge: KernelJudge, folder: Path) -> list[tuple[str, Callable[[], Row]]]:
     """Everything to ask, what matters most first."""
     seeds: list[tuple[str, str, Language]] = [
@@ -75,6 +116,7 @@ def requests(judge: KernelJudge, folder: Path) -> list[tuple[str, Callable[[], R
 
     convict = [(f"convict: {n}", evaluated(s, lang)) for n, (lang, s, _) in reversed(CONVICTED.items())]  # type: ignore[arg-type]
     asked: list[tuple[str, Callable[[], Row]]] = [
+        ("counted", lambda: {"counted": counted(judge)}),
         *convict,
         *((n, evaluated(s, lang)) for n, s, lang in reversed(seeds)),
     ]
@@ -126,6 +168,8 @@ def show(record: Row) -> None:
         if row.get("detail"):
             print("    detail:", " | ".join(row["detail"].splitlines()[-4:])[:300])
         show_attestation(row)
+        for name, one in row.get("counted", {}).items():
+            print("   ", name, {k: v for k, v in one.items() if "in time" not in k})
         if "profile" in row:
             show_profile(row["profile"])
 

@@ -29,10 +29,11 @@ from pathlib import Path
 from typing import Any
 
 from evaluators.confidence import ratio_interval
+from evaluators.device import find_cpu
 from evaluators.duel import measure_block
 from evaluators.evaluation import Evaluation, Interval, Timed
 from evaluators.failure import CandidateFailure
-from evaluators.gpu_judge import CORES_FOR_ROUNDS
+from evaluators.gpu_judge import builder_cores
 from evaluators.judge import open_judge
 from evaluators.kernel import KernelJudge
 from evaluators.rounds import PairedTimes
@@ -45,6 +46,7 @@ OUTSIDE_DEADLINE_S = 60
 LAUNCHES, REPLAYS = 12, 15
 LEASE_S, FIRST_BLOCK, NEXT_BLOCK = 2.0, 10, 10
 LENGTH_ROUNDS = 12
+PROFILED = 5
 FILL_BYTES = 24 << 30
 """What the judge's filling and looking moves between two rounds, roughly: a device that was busy with it has another
 clock than one that waited, and than one that replays a graph again and again."""
@@ -196,13 +198,14 @@ def beside_starts(judge: KernelJudge, task: Task) -> dict[str, Any]:
     """The seed beside itself, with and without a process that begins to use the device meanwhile on other cores."""
     seed: tuple[str, Language] = ((task.folder / "seed.py").read_text(), "triton")
     found: dict[str, Any] = {}
+    cores = builder_cores(find_cpu())
     with judge.rivals(Trail(), seed, seed) as start, start() as pair:
         for name, calibration in judge.calibrations.items():
             series = {"alone": PairedTimes(), "beside": PairedTimes()}
             found[name] = {}
             try:
                 for word in ("alone", "beside", "beside", "alone"):
-                    with starting() if word == "beside" else nullcontext():
+                    with starting(cores) if word == "beside" else nullcontext():
                         measure_block(judge.bench, judge.arena, calibration, pair, FIRST_BLOCK // 2, series[word])
             except CandidateFailure as failure:  # what the others do is taken for the program's doing
                 found[name]["convicted"] = failure.message
@@ -217,11 +220,10 @@ def beside_starts(judge: KernelJudge, task: Task) -> dict[str, Any]:
 
 
 @contextmanager
-def starting() -> Iterator[None]:
-    """Another process makes one context on the device after another."""
-    cores = sorted(os.sched_getaffinity(0))[CORES_FOR_ROUNDS:]
-    command = ["taskset", "-c", ",".join(map(str, cores)), sys.executable, "-c", STARTING]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+def starting(cores: frozenset[int]) -> Iterator[None]:
+    """Another process makes one context on the device after another, on these cores."""
+    process = subprocess.Popen([sys.executable, "-c", STARTING], stdout=subprocess.DEVNULL)
+    os.sched_setaffinity(process.pid, cores)
     try:
         time.sleep(1.0)  # until it is under way
         yield
@@ -361,16 +363,20 @@ def replayed(task: Task, graph: Any, calls: int, pause: Callable[[], None]) -> d
         end.record()
         torch.cuda.synchronize()
         whole.append(1e3 * start.elapsed_time(end) / calls)
-    with torch.profiler.profile(activities=[ProfilerActivity.CUDA]) as seen:
-        pause()
-        graph.replay()
-        torch.cuda.synchronize()
-    spans = sorted((e.time_range.start, e.time_range.end) for e in seen.events() if task.entry in e.name)
+    means, spans = [], []
+    for _ in range(PROFILED):
+        with torch.profiler.profile(activities=[ProfilerActivity.CUDA]) as seen:
+            pause()
+            graph.replay()
+            torch.cuda.synchronize()
+        spans = sorted((e.time_range.start, e.time_range.end) for e in seen.events() if task.entry in e.name)
+        means.append((spans[-1][0] - spans[0][0]) / (len(spans) - 1))
     gaps = [b[0] - a[0] for a, b in itertools.pairwise(spans)]
     return {
         "kernels": len(spans),
-        "spacing_us": statistics.median(gaps) if gaps else None,
-        "mean_spacing_us": statistics.mean(gaps) if gaps else None,
+        "spacing_us": statistics.median(means),
+        "spacings_us": means,
+        "median_spacing_us": statistics.median(gaps),
         "duration_us": statistics.median(b - a for a, b in spans) if spans else None,
         "graph_over_calls_us": statistics.median(whole),
     }

@@ -38,6 +38,8 @@ FOLDER_FILES = 512
 FOLDER_DEPTH = 16
 COMPILER_MEMORY_BYTES = 2 << 30
 COMPILER_PROCESSES = 128
+GIVING_WAY = 15
+"""How nice compilers are beside timed rounds."""
 KEPT_BUILDS = 256
 """A search that runs for days makes more programs than memory and disk hold: the latest are kept, and those in use."""
 
@@ -88,9 +90,19 @@ def lint(task: Task, source: str, language: Language, seed: str | None) -> tuple
 class Builds:
     """Builds programs in sandboxed builders; the same source and flags are not built again soon."""
 
-    def __init__(self, zygote: Zygote, scratch: Path, cpus: frozenset[int] | None, arch: str | None = None) -> None:
+    def __init__(
+        self,
+        zygote: Zygote,
+        scratch: Path,
+        cpus: frozenset[int] | None,
+        arch: str | None = None,
+        *,
+        beside_rounds: bool = False,
+    ) -> None:
+        """``beside_rounds``: programs are built while others are timed, so compilers give way."""
         self._zygote = zygote
         self._cpus = cpus
+        self._nice = GIVING_WAY if beside_rounds else 0
         self._arch = arch
         self._work = scratch / "build"
         self._store = scratch / "artifacts"
@@ -178,6 +190,7 @@ class Builds:
                 processes=COMPILER_PROCESSES,
             ),
             cpus=self._cpus,
+            nice=self._nice,
             environment={"TMPDIR": str(folder)},
             python_packages=built.packages,
         )

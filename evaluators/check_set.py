@@ -7,6 +7,7 @@ draws new ones, and timed rounds have fresh content anyway.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -37,6 +38,21 @@ Draft = tuple[dict[str, Array], Array | None]
 
 
 @dataclass(frozen=True)
+class Makers:
+    """Who makes inputs."""
+
+    threads: int = MAKERS
+    cores: frozenset[int] | None = None
+    """Where they run; ``None``: where whoever asks runs."""
+
+    def pool(self) -> ThreadPoolExecutor:
+        """Threads for one piece of work."""
+        if self.cores is None:
+            return ThreadPoolExecutor(self.threads)
+        return ThreadPoolExecutor(self.threads, initializer=os.sched_setaffinity, initargs=(0, self.cores))
+
+
+@dataclass(frozen=True)
 class CheckCase:
     """One input, and what is right for it."""
 
@@ -62,10 +78,10 @@ class CheckSet:
         *,
         keep: bool = True,
         whole_ordinary: bool = True,
-        makers: int = MAKERS,
+        makers: Makers | None = None,
     ) -> None:
         self._reference = reference
-        self._makers = makers
+        self._makers = makers or Makers()
         self._keeps = keep
         self._whole_ordinary = whole_ordinary
         self._folder = folder
@@ -143,7 +159,7 @@ class CheckSet:
         if not wanted:
             return []
         workloads, families = zip(*wanted, strict=True)
-        with ThreadPoolExecutor(self._makers) as pool:
+        with self._makers.pool() as pool:
             return list(pool.map(make, workloads, families, self._rng.spawn(len(wanted))))
 
     def _spawned(self) -> np.random.Generator:

@@ -74,8 +74,9 @@ extern "C" int64_t answer_calls(int32_t channel, uint8_t* packet, int64_t room, 
 
 struct Round {
     int32_t channel, process, calls, peeks;  // process: a pidfd
-    int64_t spin_ns, most_ns;
-    const Header *requests, *answers;
+    int64_t spin_ns, most_ns, request_bytes;
+    const uint8_t* requests;  // calls * request_bytes
+    const Header* answers;
     const int64_t* places;   // calls * peeks offsets into the outputs
     const uint8_t* outputs;
     uint8_t* seen;           // what lay at each place when the reply had come
@@ -100,7 +101,8 @@ extern "C" int32_t ask_calls(Round* round) {
             round->error = ETIMEDOUT;
             return 0;
         }
-        ssize_t length = send(round->channel, round->requests + i, sizeof(Header), MSG_NOSIGNAL | MSG_DONTWAIT);
+        const uint8_t* request = round->requests + i * round->request_bytes;
+        ssize_t length = send(round->channel, request, round->request_bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (i == 0) tell(round->process, SIGCONT);
         if (length >= 0) length = receive(round->channel, round->reply, round->room, round->spin_ns);
         if (length < 0) {

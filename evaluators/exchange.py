@@ -33,6 +33,7 @@ class _Round(ctypes.Structure):
         ("peeks", ctypes.c_int32),
         ("spin_ns", ctypes.c_int64),
         ("most_ns", ctypes.c_int64),
+        ("request_bytes", ctypes.c_int64),
         ("requests", _POINTER),
         ("answers", _POINTER),
         ("places", _POINTER),
@@ -99,7 +100,7 @@ class Exchange:
         Args:
             channel: the judge's end; its receive deadline is set.
             process: the runner's pidfd.
-            packets: the requests.
+            packets: the requests, all of one length.
             answers: what must be answered to each.
             places: offsets into the outputs, a row a call.
             outputs: the runner's output buffer.
@@ -115,6 +116,7 @@ class Exchange:
             peeks=places.shape[1],
             spin_ns=JUDGE_SPIN_NS if self.spins else 0,
             most_ns=most_ns,
+            request_bytes=len(packets[0]) if packets else 0,
             requests=requested.ctypes.data,
             answers=expected.ctypes.data,
             places=places.ctypes.data,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 import secrets
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -13,7 +14,7 @@ import numpy as np
 
 from evaluators.build import Builds
 from evaluators.calibration import Bench, build_baselines
-from evaluators.check_set import MAKERS, CheckSet
+from evaluators.check_set import MAKERS, CheckSet, Makers
 from evaluators.client import SandboxMode
 from evaluators.compiling import NO_GPU, CompilingJudge
 from evaluators.cuda.device import Gpu, GpuLock
@@ -35,7 +36,13 @@ from evaluators.tolerance import load_lock
 from evaluators.zygote.client import Zygote
 
 GPU_LANGUAGES: frozenset[Language] = frozenset({"triton", "cuda", "torch"})
-_BASE = ("numpy", "evaluators.builder", "evaluators.builders.cuda", "evaluators.builders.triton")
+_BASE = (
+    "numpy",
+    "evaluators.builder",
+    "evaluators.builders.cpp",
+    "evaluators.builders.cuda",
+    "evaluators.builders.triton",
+)
 _TORCH = (
     "torch",
     "triton",
@@ -49,6 +56,8 @@ MOST_MAKERS = 8
 """Threads that make inputs: each of them holds several arrays of the largest workload."""
 CORES_FOR_ROUNDS, LEAST_CORES_APART = 4, 8
 """Judge and runners launch and wait for the device; compilers leave them so many cores where there are enough."""
+SWITCH_S = 0.0005
+"""A thread that makes inputs or waits for a compiler holds up the one that has the device for no longer than this."""
 _RUNNING = ("evaluators.cuda.runner", "evaluators.cuda.become", "evaluators.programs.cuda", *_BASE)
 _INTERPRETING = ("evaluators.runner", "evaluators.programs.interpreted")
 """What a machine without a GPU runs Triton programs by."""
@@ -89,16 +98,19 @@ def open_gpu_judge(
         modules = preload(task, interprets=gpu is None)
         zygote = stack.enter_context(Zygote(minimum=sandbox, scratch=scratch, preload=modules, devices=devices))
         environment = describe_gpu(describe_environment(task, cpu, zygote.layers.level, priority), gpu)
-        builds = Builds(zygote, scratch, builder_cores(cpu), gpu.arch if gpu else target)
+        apart = builder_cores(cpu) != frozenset(cpu.cores)
+        arch = gpu.arch if gpu else target
+        builds = Builds(zygote, scratch, builder_cores(cpu), arch, beside_rounds=gpu is not None and apart)
         if gpu is None:
             interpreter = Interpreter(task, zygote, scratch) if "triton" in task.languages else None
             why = NO_GPU if target is None else f"target {target} was asked for"
             yield CompilingJudge(task, builds, environment, interpreter, why), environment
             return
-        apart = builder_cores(cpu) != frozenset(cpu.cores)
-        platform = CudaPlatform(gpu, zygote, scratch, builds_apart=apart)
+        platform = CudaPlatform(gpu, zygote, scratch, builds, frozenset(cpu.cores), builds_apart=apart)
         stack.callback(platform.close)
-        judge = _on_device(task, platform, builds, environment, scratch)
+        device = GpuLock(gpu)
+        sys.setswitchinterval(SWITCH_S)
+        judge = _on_device(task, platform, device, builds, environment, scratch, builder_cores(cpu))
         stack.callback(judge.close)
         yield judge, environment
 
@@ -136,15 +148,20 @@ def describe_gpu(environment: Environment, gpu: Gpu | None) -> Environment:
 
 
 def _on_device(
-    task: Task, platform: CudaPlatform, builds: Builds, environment: Environment, scratch: Path
+    task: Task,
+    platform: CudaPlatform,
+    device: GpuLock,
+    builds: Builds,
+    environment: Environment,
+    scratch: Path,
+    makers_cores: frozenset[int],
 ) -> KernelJudge:
     reference, lock = with_device_oracle(load_reference(task)), load_lock(task)
-    device = GpuLock(platform.gpu)
     with device.held():
         ceilings = platform.measure_ceilings(task)
         baselines = build_baselines(task, builds)
     rng = np.random.default_rng(secrets.randbits(128))
-    makers = max(min(platform.workers // 2, MOST_MAKERS), MAKERS)
+    makers = Makers(max(min(platform.workers // 2, MOST_MAKERS), MAKERS), makers_cores)
     checks = CheckSet(reference, fresh_folder(scratch), rng, whole_ordinary=False, makers=makers)
     bench = Bench(
         task, reference, lock, builds, platform.cache_bytes, ceilings, checks, Surprises(reference, checks), baselines

@@ -21,6 +21,7 @@ from evaluators.cuda.plan import POOL_SHARE, device_plan
 from evaluators.cuda.recording import Recorder
 from evaluators.cuda.session import CudaSession, InputSeal
 from evaluators.dtypes import Array
+from evaluators.exchange import Exchange
 from evaluators.layout import Layout
 from evaluators.plan import RoundPlan
 from evaluators.reference import Reference
@@ -46,10 +47,17 @@ class CudaArena(Arena):
     """Shared inputs on one GPU, and sessions on them."""
 
     def __init__(  # the parent's host buffers and threads are not wanted here
-        self, gpu: Gpu, zygote: Zygote, scratch: Path, task: Task, layouts: Iterable[Layout]
+        self,
+        gpu: Gpu,
+        zygote: Zygote,
+        scratch: Path,
+        task: Task,
+        layouts: Iterable[Layout],
+        exchange: Exchange,
     ) -> None:
         layouts = list(layouts)
         self.task = task
+        self._exchange = exchange
         self.rng = np.random.default_rng(secrets.randbits(128))
         self._gpu = gpu
         self._zygote = zygote
@@ -113,7 +121,7 @@ class CudaArena(Arena):
             child = self._zygote.spawn(replace(request, payload={**request.payload, "keeps": kept}))
             stack.pop_all()
             theirs.close()
-        session = CudaSession(child, ours, (self._device_inputs, outputs), self._gpu, self._seal)
+        session = CudaSession(child, ours, (self._device_inputs, outputs), self._gpu, self._seal, self._exchange)
         session.store_device = self._store
         try:
             session.import_program(self.task.limits.import_s)

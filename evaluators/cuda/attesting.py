@@ -17,7 +17,7 @@ from evaluators.build import BuiltProgram
 from evaluators.calibration import Bench, WorkloadCalibration, baseline_side
 from evaluators.cascade import Case, candidate_side
 from evaluators.cuda.arena import CudaArena
-from evaluators.cuda.attestation import Seen, Watched, attest_workload
+from evaluators.cuda.attestation import Seen, Watched, adds_up, attest_workload
 from evaluators.cuda.cupti import CuptiUnavailable
 from evaluators.cuda.recording import Activity, DamagedRecord, Recorder, Recording, build_recorder
 from evaluators.cuda.session import CudaSession
@@ -156,7 +156,7 @@ class Attestor:
         except CandidateFailure as failure:
             arena.discard(name)
             raise JudgeError(f"baseline {name} failed on {plan.workload.name}: {failure.message}") from failure
-        if found < plan.calls or found % plan.calls:
+        if not adds_up(found, plan.calls):
             return f"the counters do not add up: {found} grids in a round of {plan.calls} calls of baseline {name}"
         self.controlled.add(plan.workload.name)
         return ""

@@ -124,6 +124,9 @@ class Counters:
     def stop(self) -> Counted:
         """End counting; the totals since :meth:`start`.
 
+        The first sample holds whatever the device did since the last one was taken, before anybody asked: it is left
+        out. What is counted begins some ten samples later, since the answer to :meth:`start` has to arrive first.
+
         Raises:
             CuptiUnavailable: more was counted than there is room for.
         """
@@ -135,7 +138,7 @@ class Counters:
         info = self._call("cuptiPmSamplingGetCounterDataInfo", _DataInfo(**place))
         totals, series = [0.0] * len(self._metrics), []
         values = (c_double * len(self._metrics))()
-        for index in range(info.completed):
+        for index in range(1, info.completed):
             ask = _Evaluate(
                 host=self._host, index=index, names=self._names, count=len(self._metrics), values=values, **place
             )

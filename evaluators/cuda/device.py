@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from ctypes import c_ulonglong
 from functools import cached_property
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -142,8 +144,14 @@ class Gpu:
 
     def count(self, name: str, work: int, *arguments: int, times: int = 1) -> int:
         """Run a kernel whose last argument is a 64-bit counter that starts at 0; returns it."""
-        self.driver.call("cuMemsetD8_v2", c_ulonglong(self._words), ctypes.c_ubyte(0), ctypes.c_size_t(8))
+        self._zero_words()
         self.launch(name, work, *arguments, self._words, times=times)
+        return self._word()
+
+    def _zero_words(self) -> None:
+        self.clear(self._words, 8)
+
+    def _word(self) -> int:
         value = np.empty(1, np.uint64)
         self.download(value, self._words)
         return int(value[0])
@@ -172,6 +180,23 @@ class Gpu:
         """A checksum of device memory; 0 for an empty stretch."""
         return self.count("checksum", -(-size // 8), address, size, key) if size else 0
 
+    def timed_checksum(self, address: int, size: int, key: int) -> tuple[int, float]:
+        """The checksum, and the milliseconds that it took at least.
+
+        What lies between two events is the kernel's time and whatever the host took to hand it over: on a busy machine
+        that may be long, so it is taken off. Something that runs on the device beside the kernel slows it by more.
+        """
+        if size == 0:
+            return 0, 0.0
+        self._zero_words()
+        handed = time.perf_counter()
+        self.driver.record(self._events[0])
+        self.launch("checksum", -(-size // 8), address, size, key, self._words)
+        self.driver.record(self._events[1])
+        handing_ms = 1e3 * (time.perf_counter() - handed)
+        found = self._word()
+        return found, max(self.driver.elapsed_ms(*self._events) - handing_ms, 0.0)
+
     def clear(self, address: int, size: int) -> None:
         """Zero device memory."""
         self.driver.call("cuMemsetD8_v2", c_ulonglong(address), ctypes.c_ubyte(0), ctypes.c_size_t(size))
@@ -186,17 +211,10 @@ class Gpu:
         """Milliseconds of checksums of next to nothing and of ``_PROBE_BYTES``; first asked for on an idle device."""
         address = self.driver.allocate(_PROBE_BYTES)
         try:
-            return self._timed_checksum(address, 8), self._timed_checksum(address, _PROBE_BYTES)
+            times = [[self.timed_checksum(address, size, key)[1] for key in range(5)] for size in (8, _PROBE_BYTES)]
+            return median(times[0]), median(times[1])
         finally:
             self.driver.free(address)
-
-    def _timed_checksum(self, address: int, size: int) -> float:
-        times = []
-        for key in range(5):
-            self.start_clock()
-            self.checksum(address, size, key)
-            times.append(self.stop_clock())
-        return min(times)
 
     def upload(self, address: int, values: npt.NDArray[Any]) -> None:
         """Copy an array to the device."""

@@ -51,6 +51,10 @@ def drive_shared_object(folder: Path, order: dict[str, Any], calls: int) -> int:
     return 0
 
 
+_BUILD_FACTS = "_sysconfigdata_"
+"""What ``sysconfig`` imports, under a name that differs from platform to platform."""
+
+
 class Granted:
     """Of what is installed here only some can be read; what tries whether there is more must not find it."""
 
@@ -59,7 +63,8 @@ class Granted:
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> None:
         """Leave known names to the other finders."""
-        if name.partition(".")[0] not in self._names:
+        top = name.partition(".")[0]
+        if top not in self._names and not top.startswith(_BUILD_FACTS):
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 

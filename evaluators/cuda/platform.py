@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from evaluators.arena import Arena
+from evaluators.build import Builds, build_exchange
 from evaluators.calibration import Bench, WorkloadCalibration
 from evaluators.cascade import Case
 from evaluators.ceilings import Ceilings
@@ -24,6 +26,7 @@ from evaluators.cuda.plan import POOL_SHARE, ROUND_S, device_plan
 from evaluators.cuda.profiling import with_attested, with_ncu, without
 from evaluators.cuda.sanitizing import Sanitizing
 from evaluators.evaluation import Attestation
+from evaluators.exchange import Exchange
 from evaluators.failure import CandidateFailure
 from evaluators.layout import Layout
 from evaluators.plan import RoundPlan
@@ -37,8 +40,13 @@ class CudaPlatform:
 
     makes_ahead = True
 
-    def __init__(self, gpu: Gpu, zygote: Zygote, scratch: Path, *, builds_apart: bool) -> None:
+    def __init__(
+        self, gpu: Gpu, zygote: Zygote, scratch: Path, builds: Builds, cores: frozenset[int], *, builds_apart: bool
+    ) -> None:
+        """``cores`` are all that there are; with ``builds_apart`` compilers keep to some of them."""
         self.builds_apart = builds_apart
+        self._builds, self._cores = builds, cores
+        self._exchange: Exchange | None = None
         self.gpu, self._zygote, self._scratch = gpu, zygote, scratch
         self.cache_bytes = gpu.l2_bytes
         self.can_sample = False
@@ -51,7 +59,10 @@ class CudaPlatform:
 
     def arena(self, task: Task, layouts: Iterable[Layout]) -> CudaArena:
         """See :class:`evaluators.platform.Platform`."""
-        return CudaArena(self.gpu, self._zygote, self._scratch, task, layouts)
+        if self._exchange is None:
+            native = build_exchange(self._builds, task, self._cores)
+            self._exchange = replace(native, spins=False)
+        return CudaArena(self.gpu, self._zygote, self._scratch, task, layouts, self._exchange)
 
     def plan(self, task: Task, workload: Workload) -> RoundPlan:
         """See :class:`evaluators.platform.Platform`. The fastest call that still gets more slots is taken."""

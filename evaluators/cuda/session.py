@@ -6,7 +6,6 @@ import json
 import secrets
 import socket
 import struct
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -14,12 +13,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from evaluators.channel import PACKET_CAP, Frame, Kind, encode, send, set_receive_deadline
+from evaluators.channel import Frame, Kind, encode, set_receive_deadline
 from evaluators.cuda.device import DeviceArray, DeviceBuffer, Gpu, bytes_at
 from evaluators.cuda.guard import DeviceGuard
 from evaluators.cuda.runner import CAPTURED, EAGER
 from evaluators.dtypes import storage_dtype
 from evaluators.evaluation import Status
+from evaluators.exchange import Exchange
 from evaluators.failure import CandidateFailure
 from evaluators.layout import Layout
 from evaluators.session import RoundTime, Session
@@ -28,6 +28,7 @@ from evaluators.zygote.client import Child
 LATE_FACTOR, LATE_MS = 3.0, 0.5
 """Our own check of the inputs taking so many times as long as on an idle device: something else runs there."""
 Store = Callable[[int, npt.NDArray[Any]], None]
+_NOWHERE = np.empty((1, 0), np.int64)
 
 
 class InputSeal:
@@ -66,10 +67,8 @@ class InputSeal:
         return None
 
     def _look(self) -> tuple[int, float]:
-        """The inputs' checksum, and how many milliseconds it took."""
-        self._gpu.start_clock()
-        found = self._gpu.checksum(self._inputs.address, self._size, self._key)
-        return found, self._gpu.stop_clock()
+        """The inputs' checksum, and how many milliseconds it took the device."""
+        return self._gpu.timed_checksum(self._inputs.address, self._size, self._key)
 
 
 class CudaSession(Session):
@@ -82,8 +81,10 @@ class CudaSession(Session):
         buffers: tuple[DeviceBuffer, DeviceBuffer],
         gpu: Gpu,
         seal: InputSeal,
+        exchange: Exchange,
     ) -> None:
-        super().__init__(child, channel, *buffers)  # type: ignore[arg-type]
+        super().__init__(child, channel, *buffers, exchange)  # type: ignore[arg-type]
+        self._asks = exchange
         self._gpu, self._seal = gpu, seal
         self._device_guard: DeviceGuard | None = None
         self.captured = False
@@ -160,19 +161,12 @@ class CudaSession(Session):
         places = self._peek_places(slots).ravel()
         set_receive_deadline(self._channel, call_deadline_s)
         self._assert_quiet()
-        with self.around():
-            self.resume()
-            start = time.perf_counter_ns()
-            try:
-                send(self._channel, packet)
-                reply = self._channel.recv(PACKET_CAP)
-            except OSError as error:
-                self._no_answer(error, "call", call_deadline_s)
-            total = time.perf_counter_ns() - start
-            if self.around is not nullcontext:  # a watched runner is not left running longer than a timed one
-                self.stop()
-        if reply != answer:
-            self._wrong_answer(reply, answer)
+        with self.around(), self._taking():
+            asked = self._asks.ask(
+                self._channel.fileno(), self.child.pidfd, [packet], [answer], _NOWHERE, np.empty(0, np.uint8),
+                round(1e9 * call_deadline_s),
+            )  # fmt: skip
+        self._answered(asked, [answer], call_deadline_s)
         seen = self._bytes_at(places)
         self.stop()
         self._assert_quiet()
@@ -181,7 +175,7 @@ class CudaSession(Session):
         if changed:
             raise CandidateFailure(*changed)
         nothing = (np.empty(0, np.intp), np.empty(0, np.uint8))
-        return RoundTime(total, tuple(slots), (places, seen), nothing, waited_share=0.0)
+        return RoundTime(asked.total_ns, tuple(slots), (places, seen), nothing, waited_share=0.0)
 
     def in_turns(self, slots: Sequence[int], call_deadline_s: float, lengths: Sequence[int]) -> Iterator[RoundTime]:
         """A round here is one launch, and so one turn."""

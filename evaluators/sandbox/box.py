@@ -29,6 +29,7 @@ class BoxRequest:
     writable: tuple[Path, ...] = ()
     packages: tuple[str, ...] = ()
     cpus: tuple[int, ...] | None = None
+    nice: int = 0
     gpu: bool = False
     inspected: bool = False
     """It runs under a profiler or a sanitizer."""
@@ -82,6 +83,7 @@ class Box:
         """
         if self.request.cpus is not None:
             os.sched_setaffinity(0, self.request.cpus)
+        os.nice(self.request.nice)
         step = LayerName.MEMORY_CGROUP
         try:
             if self.group is not None:

@@ -14,7 +14,7 @@ _LIBRARIES = ("/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libexec", "/usr/loca
 _TOP_LEVEL = ("/bin", "/sbin", "/lib", "/lib32", "/lib64")
 """Links into /usr on most systems, folders of their own on some."""
 _SETTINGS = ("/etc/ld.so.cache", "/etc/alternatives")
-_TOOLCHAINS = ("/opt/cuda*", "/opt/rocm*", "/nix/store", "/gnu/store")
+_TOOLCHAINS = ("/opt/cuda*", "/opt/gcc*", "/opt/llvm*", "/opt/rocm*", "/nix/store", "/gnu/store")
 _GPU_FILES = ("/sys/devices/system", "/sys/module/nvidia", "/sys/module/nvidia_uvm", "/etc/nvidia")
 _GPU_TOOLS = ("/opt/nvidia",)
 _GPU_LIBRARIES = ("/usr/local/nvidia", "/usr/local/cuda*/targets", "/usr/share/nvidia")

@@ -263,6 +263,7 @@ def _message(number: int, request: SpawnRequest) -> dict[str, Any]:
         "writable": [str(path) for path in request.writable],
         "limits": asdict(request.limits),
         "cpus": None if request.cpus is None else sorted(request.cpus),
+        "nice": request.nice,
         "environment": dict(request.environment),
         "python_packages": list(request.python_packages),
         "gpu": request.gpu,

@@ -219,6 +219,7 @@ def _box_request(message: dict[str, Any]) -> BoxRequest:
         inspected=message["inspected"],
         observed=message["observed"],
         cpus=None if cpus is None else tuple(cpus),
+        nice=message["nice"],
     )
 
 

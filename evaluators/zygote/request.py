@@ -31,6 +31,8 @@ class SpawnRequest:
     """Folders under the scratch folder that a builder may change; runners: none. They become the child's user's."""
     cpus: frozenset[int] | None = None
     """The processors it is bound to, for good; ``None``: all of the judge's."""
+    nice: int = 0
+    """How far it gives way to others, 0 to 19, for good."""
     environment: Mapping[str, str] = field(default_factory=dict)
     """Added to the base: PATH, LANG, HOME and, with a writable folder, TMPDIR."""
     gpu: bool = False

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evaluators.cuda.attestation import Seen, Watched, attest_workload, readable
+from evaluators.cuda.attestation import OWN_GRIDS, Seen, Watched, adds_up, attest_workload, readable
 from evaluators.cuda.cupti import CuptiUnavailable
 from evaluators.cuda.recording import CAPACITY, Activity, DamagedRecord, Recording, build_recorder
 from evaluators.evaluation import Status
@@ -158,7 +158,7 @@ def test_one_order_of_two_that_is_fused_is_enough():
 
 
 def test_grids_that_are_no_calls_are_convicted_by_the_counters():
-    more = Watched(dispatches=CALLS + 7, blocks=256 * CALLS, read_bytes=0, written_bytes=0)
+    more = Watched(dispatches=CALLS + OWN_GRIDS + 1, blocks=256 * CALLS, read_bytes=0, written_bytes=0)
     assert "not as many for each" in convicted(one_by_one(), watched=((more, more),))
 
 
@@ -235,3 +235,25 @@ def test_the_recorder_compiles_and_finds_its_library_wherever_it_lies(tmp_path):
         pytest.skip(str(missing))
     recorder = ctypes.CDLL(str(library))
     assert recorder.recorder_open(-1) == -1
+
+
+@pytest.mark.parametrize(("launches", "own"), [(1, 0), (1, 1), (2, 2), (3, 8)])
+def test_grids_that_a_device_begins_by_itself_are_no_launches_of_the_round(launches, own):
+    watched = Watched(launches * CALLS + own, 1, 0.0, 0.0)
+    attest(one_by_one(), watched=((watched, watched),))
+
+
+@pytest.mark.parametrize("began", [1 + 8, CALLS // 2 + 8, CALLS - 1, CALLS + 9, 2 * CALLS - 1])
+def test_neither_fewer_grids_than_calls_nor_some_calls_with_more_of_them_are_taken_for_a_whole_round(began):
+    watched = Watched(began, 1, 0.0, 0.0)
+    assert "not as many for each" in convicted(one_by_one(), watched=((watched, watched),))
+
+
+@pytest.mark.parametrize("grids", [69, 70, 140])
+def test_counters_are_believed_where_they_add_up_on_a_baseline(grids):
+    assert adds_up(grids, 69)
+
+
+@pytest.mark.parametrize("grids", [0, 35, 68, 90])
+def test_counters_that_do_not_add_up_on_a_baseline_are_not_believed(grids):
+    assert not adds_up(grids, 69)

@@ -1,6 +1,7 @@
 """What the judge's own kernels write and see, for any shape and type: run on the host."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -244,3 +245,17 @@ def test_a_checksum_depends_on_every_byte_and_on_its_place(gpu):
         gpu.upload(memory.address, changed.astype(np.uint8))
         seen.add(gpu.checksum(memory.address, values.nbytes, 5))
     assert len(seen) == 39
+
+
+def test_what_the_host_takes_to_hand_over_a_checksum_is_not_its_time(gpu, monkeypatch):
+    """On a busy machine that takes milliseconds: a program was convicted for it of leaving work behind."""
+    values = np.arange(64, dtype=np.uint8)
+    memory = Memory(gpu, values.nbytes)
+    gpu.upload(memory.address, values)
+    right = gpu.checksum(memory.address, values.nbytes, 5)
+    for elapsed_ms, took_ms in ((3.4, 0.4), (8.0, 5.0), (2.0, 0.0)):
+        clock = iter([10.0, 10.003])
+        monkeypatch.setattr(device, "time", SimpleNamespace(perf_counter=lambda clock=clock: next(clock)))
+        monkeypatch.setattr(gpu.driver, "elapsed_ms", lambda *_, elapsed_ms=elapsed_ms: elapsed_ms)
+        found, took = gpu.timed_checksum(memory.address, values.nbytes, 5)
+        assert (found, took) == (right, pytest.approx(took_ms))

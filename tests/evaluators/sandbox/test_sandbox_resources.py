@@ -120,6 +120,12 @@ def test_a_runner_stays_on_its_processors(zygote: Zygote) -> None:
     assert refusal(zygote, move, cpus=frozenset({cpu})) == "PermissionError"
 
 
+def test_what_is_to_give_way_to_others_cannot_stop_doing_so(zygote: Zygote) -> None:
+    code = "import os; print(os.sched_getparam(0).sched_priority, os.getpriority(os.PRIO_PROCESS, 0))"
+    assert run(zygote, code, nice=15).last == "0 15"
+    assert refusal(zygote, "import os; os.nice(-15)", nice=15) == "PermissionError"
+
+
 def test_only_passed_descriptors_exist(zygote: Zygote, tmp_path: Path) -> None:
     (tmp_path / "passed").write_text("content")
     with (tmp_path / "passed").open() as file:
