@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
+from collections.abc import Mapping
 from functools import partial
 
 from evaluators.source import source_hash
@@ -13,7 +14,7 @@ from evolve.booking import Booking
 from evolve.broken_off import BrokenOff
 from evolve.budget import NOTHING, Budget, Charge, Clock, Reservation, Spent
 from evolve.database.codec import storable
-from evolve.database.steps import Shown, Step, StepKind
+from evolve.database.steps import Opening, Shown, Step, StepKind
 from evolve.database.storage import Storage
 from evolve.equivalents import Equivalents
 from evolve.errors import EvolveError
@@ -70,6 +71,12 @@ class Asking:
         self.booking = Booking(storage, self.budget, totals.largest_device_s)
         if best is not None:
             self.directory.write_best(best.source, best.language)
+
+    def note_opening(self, proposers: Mapping[str, float]) -> None:
+        """Put down that this process takes the run up, with these proposers' weights."""
+        config = self.storage.run().config
+        opening = Opening(settings=self.settings, proposers=dict(proposers), orders=self.orders, config=config)
+        self.storage.note(Step(StepKind.OPEN, text=opening.model_dump_json()))
 
     def ask(self, extra: Charge = NOTHING) -> ProposeContext:
         """Choose island, parent and inspirations for the next program.

@@ -15,7 +15,7 @@ from pydantic import Field, FiniteFloat, ValidationError, model_validator
 from evaluators.client import SandboxMode
 from evaluators.errors import UsageError
 from evaluators.evaluation import Frozen
-from evolve.config_document import Document, short, to_toml
+from evolve.config_document import UNSET, Document, short, to_toml
 from evolve.database_url import without_password
 from evolve.llm.settings import LlmSettings
 from evolve.prompts.settings import PromptSettings
@@ -101,6 +101,7 @@ def load_config(path: Path | None = None, assignments: Sequence[str] = (), base:
     Args:
         path: A TOML file; ``None`` for none.
         assignments: ``key=value`` texts as given to ``--set``; keys are dotted, values are TOML or else plain text.
+            ``none`` unsets a key that may be unset.
         base: What to start from, for instance the configuration a run was started with.
 
     Raises:
@@ -158,7 +159,7 @@ def _parse_assignment(assignment: str) -> dict[str, Any]:
     try:
         value = tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
-        value = text
+        value = None if text.strip() == UNSET else text
     for part in reversed(key.strip().split(".")):
         value = {part: value}
     return dict(value)

@@ -10,16 +10,23 @@ from dataclasses import dataclass, field
 from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 
 from evaluators.errors import UsageError
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _USERINFO = re.compile(r"//[^/@\s]*@")
 
+UNSET = "none"
+"""The word for a value that is not there: TOML has none."""
+
 
 @dataclass
 class Document:
-    """What was configured so far, checked against ``model``, and who said it."""
+    """What was configured so far, checked against ``model``, and who said it.
+
+    ``None`` unsets a key; one that cannot be unset takes it for the word that it was written as.
+    """
 
     model: type[BaseModel]
     values: dict[str, Any] = field(default_factory=dict)
@@ -40,9 +47,8 @@ class Document:
         parts = [str(part) for part in first["loc"]]
         heads = (".".join(parts[:n]) for n in range(len(parts), 0, -1))
         origin = next((self.origins[head] for head in heads if head in self.origins), "configuration")
-        reason = first["msg"].removeprefix("Value error, ").replace("Input should be", "must be").replace("\n", " ")
         where = f"{'.'.join(parts)} = {short(first['input'])}: " if parts else ""
-        return f"{origin}: {where}{reason}"
+        return f"{origin}: {where}{reason(first)}"
 
     def strict_values(self) -> Any:
         """The values for strict validation: TOML's arrays are our tuples."""
@@ -55,11 +61,12 @@ class Document:
             dotted = prefix + key
             if key not in model.model_fields:
                 raise UsageError(f"{origin}: unknown key {dotted!r}{self._nearest(dotted)}")
-            section, many = _section(model.model_fields[key].annotation)
+            annotation = model.model_fields[key].annotation
+            section, many = _section(annotation)
             if section is None or many is tuple:
                 if section is not None:
                     self._check_list(value, section, dotted, origin)
-                values[key] = value
+                values[key] = UNSET if value is None and not _may_be_unset(annotation) else value
                 self.origins[dotted] = origin
                 continue
             self._check_section(value, dotted, origin)
@@ -114,6 +121,12 @@ def short(value: object) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
+def reason(detail: ErrorDetails) -> str:
+    """What pydantic says is wrong with one value, on one line."""
+    words = detail["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
+    return " ".join(words.split())
+
+
 def _section(annotation: Any) -> tuple[type[BaseModel] | None, type | None]:
     """The model behind a field, and whether there are many of it: by name (``dict``) or in a row (``tuple``)."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
@@ -121,6 +134,10 @@ def _section(annotation: Any) -> tuple[type[BaseModel] | None, type | None]:
     many = get_origin(annotation)
     inner = [a for a in get_args(annotation) if isinstance(a, type) and issubclass(a, BaseModel)]
     return (inner[0], many) if many in {dict, tuple} and inner else (None, None)
+
+
+def _may_be_unset(annotation: Any) -> bool:
+    return type(None) in get_args(annotation)
 
 
 def _table(table: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[str]:

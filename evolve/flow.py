@@ -11,7 +11,7 @@ from typing import Any
 
 from evolve.backlog import Backlog
 from evolve.budget import Reservation
-from evolve.database.steps import Opening, Step, StepKind
+from evolve.database.steps import Step, StepKind
 from evolve.errors import BudgetRefusedError, ProposerDownError, UnquietError
 from evolve.inbox import Inbox
 from evolve.judge_keeper import JudgeKeeper
@@ -125,11 +125,7 @@ class Flow:
 
     def _recover(self) -> None:
         """Take up what is unfinished, tell proposers what they knew, and begin a new run with its seed."""
-        config = self._run.storage.run().config
-        opening = Opening(
-            settings=self._run.settings, proposers=self._proposers.weights, orders=self._run.orders, config=config
-        )
-        self._run.storage.note(Step(StepKind.OPEN, text=opening.model_dump_json()))
+        self._run.note_opening(self._proposers.weights)
         if self._run.next_number > 1:
             self._proposers.replay(self._run.storage)
             self._run.broken_off.take_up(self._proposers.names)

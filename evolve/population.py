@@ -108,10 +108,17 @@ class Population:
     def _shown(self, ranked: Sequence[Elite]) -> Sequence[Elite]:
         return [elite for elite in ranked if elite.number not in self.shunned] if self.shunned else ranked
 
+    def parents(self) -> Sequence[Elite]:
+        """Every elite that may be a parent, the best first."""
+        return self._shown(sorted(self._elites().values(), key=lambda elite: elite.rank))
+
     def elites(self) -> frozenset[int]:
         """The numbers of all elites."""
+        return frozenset(self._elites())
+
+    def _elites(self) -> dict[int, Elite]:
         archives = (self.everywhere, *(island.archive for island in self.islands))
-        return frozenset(elite.number for archive in archives for elite in archive.ranked())
+        return {elite.number: elite for archive in archives for elite in archive.ranked()}
 
     def obey(self, steering: Steering, program: Callable[[int], Program]) -> None:
         """Pause islands, and show nobody the elites that are banned."""

@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Mapping
 from typing import Any
 
+import torch
 from triton import knobs
 from triton.runtime.cache import FileCacheManager
 
@@ -51,7 +52,8 @@ def load(payload: Mapping[str, Any], driver: Driver, stream: int) -> TorchProgra
 
 
 def warm() -> None:
-    """In the zygote: what Triton asks other programs, once, since a runner may start none."""
+    """In the zygote: what Triton and torch ask others, once; a child may start none and sees little of ``/proc``."""
+    torch.zeros(1).to(torch.float16)  # asks what processor this is; calculations on the host fail without an answer
     from triton.backends.nvidia import compiler, driver  # noqa: PLC0415
     from triton.runtime import build, cache  # noqa: PLC0415
 

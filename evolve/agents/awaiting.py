@@ -117,6 +117,7 @@ def _take_all(desk: Desk) -> StopReason | None:
     """Make programs of all answers that wait, where the caps allow it and nobody else has taken the run up."""
     try:
         with desk.open_run() as run:
+            run.note_opening({})
             steering = run.storage.steering()
             run.obey(steering)
             run.storage.note(Step(StepKind.OBEY, other=len(steering.records)))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -11,23 +13,21 @@ from evaluators.task import Language, Task
 from evaluators.task_loading import find_task, load_task
 from evaluators.task_rules import program_language
 from evolve.agents.briefing import Briefing, brief
+from evolve.agents.entrance import Entrance
 from evolve.budget import Budget, Charge, Spent
 from evolve.config import Config, parse_config
-from evolve.database.codec import storable
 from evolve.database.mail import Answer, Lease, NewAnswer, NewLease
 from evolve.database.mailbox import Mailbox
 from evolve.database.versions import open_database
 from evolve.intake import AGENT
+from evolve.llm.provider import redactor
 from evolve.population import Population
 from evolve.prompts.rendering import PromptBook
 from evolve.run import Run
 from evolve.run_directory import EXTENSIONS, RunDirectory
-from evolve.source_file import SOURCE_LIMIT_BYTES
 from evolve.streams import Stream
 from evolve.types import Program, ProgramState
 
-NAME_LIMIT = 100
-NOTE_LIMIT = 500
 LONGEST_LEASE_S = 366 * 86_400
 INJECT = "inject"
 """The operator of a program that somebody hands in of their own accord."""
@@ -48,12 +48,20 @@ class Sheet:
 class Desk:
     """Opens a run's database for reading and for its mail. Use as a context manager."""
 
-    def __init__(self, directory: Path, mailbox: Mailbox, config: Config, task: Task) -> None:
-        """See :meth:`open`."""
+    def __init__(
+        self,
+        directory: Path,
+        mailbox: Mailbox,
+        config: Config,
+        task: Task,
+        environment: Mapping[str, str] = os.environ,
+    ) -> None:
+        """See :meth:`open`; ``environment`` holds the keys that must not be stored."""
         self.directory = directory
         self.mailbox = mailbox
         self.config = config
         self.task = task
+        self.entrance = Entrance(redactor(config.llm, environment))
 
     @classmethod
     def open(cls, directory: Path) -> Self:
@@ -91,7 +99,7 @@ class Desk:
         Raises:
             UsageError: nothing is placed yet, a cap leaves no room, or there is no such parent to work on.
         """
-        name = named(agent)
+        name = self.entrance.name(agent)
         if not 0 < lease_s <= LONGEST_LEASE_S:
             raise UsageError(f"lease of {lease_s:g} s: must be above 0 and at most {LONGEST_LEASE_S} (a year)")
         book = PromptBook.configured(self.config.prompts, self.task.folder)
@@ -114,8 +122,9 @@ class Desk:
         """
         found = self.lease(lease)
         language = sheet.language or self.mailbox.program(found.parent).language
-        agent = named(sheet.agent or found.agent)
-        new = NewAnswer(agent, AGENT, self._spoken(language), taken(sheet.source), one_line(sheet.note), found)
+        agent = self.entrance.name(sheet.agent or found.agent)
+        source, note = self.entrance.source(sheet.source), self.entrance.remark(sheet.note)
+        new = NewAnswer(agent, AGENT, self._spoken(language), source, note, found)
         return self.mailbox.add_answer(new)
 
     def inject(self, sheet: Sheet, parent: int | None = None) -> Answer:
@@ -126,8 +135,9 @@ class Desk:
         """
         parents = () if parent is None else (self.program(parent).number,)
         language = sheet.language or (self.program(parent).language if parent else self.task.languages[0])
-        source, note = taken(sheet.source), one_line(sheet.note)
-        new = NewAnswer(named(sheet.agent), INJECT, self._spoken(language), source, note, parents=parents)
+        agent = self.entrance.name(sheet.agent)
+        source, note = self.entrance.source(sheet.source), self.entrance.remark(sheet.note)
+        new = NewAnswer(agent, INJECT, self._spoken(language), source, note, parents=parents)
         return self.mailbox.add_answer(new)
 
     def lease(self, number: int) -> Lease:
@@ -224,36 +234,3 @@ class Desk:
         if language not in self.task.languages:
             raise UsageError(f"language {language}: task {self.task.name} takes {', '.join(self.task.languages)}")
         return language
-
-
-def named(agent: str) -> str:
-    """An agent's name as it goes on record.
-
-    Raises:
-        UsageError: it is empty or too long.
-    """
-    name = one_line(agent)
-    if not name or len(name) > NAME_LIMIT:
-        raise UsageError(f"agent {name[:40]!r}: a name has 1 to {NAME_LIMIT} characters")
-    return name
-
-
-def one_line(text: str) -> str:
-    """A remark as it goes on record: one line, not too long."""
-    line = " ".join(storable(text).split())
-    return line if len(line) <= NOTE_LIMIT else line[: NOTE_LIMIT - 1] + "…"
-
-
-def taken(source: str) -> str:
-    """A source as it is stored.
-
-    Raises:
-        UsageError: it is empty, or larger than a program may be.
-    """
-    text = storable(source)
-    size = len(text.encode())
-    if not text.strip():
-        raise UsageError("the source is empty")
-    if size > SOURCE_LIMIT_BYTES:
-        raise UsageError(f"the source has {size} bytes; a program may have {SOURCE_LIMIT_BYTES}")
-    return text

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from evaluators.errors import UsageError
-from evolve.agents.desk import Desk, one_line
-from evolve.bans import compile_ban
+from evolve.agents.desk import Desk
 from evolve.config import Config, ProposerWeights, dump_config, load_config, parse_config
+from evolve.config_document import UNSET
 from evolve.database.mailbox import Documents
 from evolve.database.steering import Steer, SteerRecord
 from evolve.run_directory import RunDirectory
@@ -14,14 +14,12 @@ from evolve.settings import Caps
 
 def hint(desk: Desk, text: str) -> SteerRecord:
     """Say something in every prompt from now on."""
-    return _give(desk, Steer.HINT, _said(text))
+    return _give(desk, Steer.HINT, _said(desk, text))
 
 
 def ban(desk: Desk, text: str, pattern: str = "") -> SteerRecord:
     """Say in prompts what not to use; with a pattern, matching sources are rejected before the judge sees them."""
-    if pattern:
-        compile_ban(pattern)
-    return _give(desk, Steer.BAN, _said(text), pattern)
+    return _give(desk, Steer.BAN, _said(desk, text), desk.entrance.pattern(pattern))
 
 
 def withdraw(desk: Desk, number: int) -> SteerRecord:
@@ -77,7 +75,7 @@ def cap(desk: Desk, assignment: str) -> SteerRecord:
         UsageError: there is no such cap, or no such amount.
     """
     key, value = _assignment(assignment, tuple(Caps.model_fields))
-    amount = None if value == "none" else _number(assignment, value)
+    amount = None if value == UNSET else _number(assignment, value)
     return _configure(desk, Steer.CAP, f"caps.{key}", amount)
 
 
@@ -90,7 +88,7 @@ def _configure(desk: Desk, kind: Steer, key: str, value: float | None) -> SteerR
         written.append(dump_config(config))
         return config.run_settings.model_dump_json(), written[-1]
 
-    shown = "none" if value is None else f"{value:g}"
+    shown = UNSET if value is None else f"{value:g}"
     record = desk.mailbox.steer(kind, f"{name} is {shown} now", f"{name}={shown}", change)
     folder = RunDirectory(desk.directory)
     folder.write(folder.config, written[-1])
@@ -98,11 +96,8 @@ def _configure(desk: Desk, kind: Steer, key: str, value: float | None) -> SteerR
 
 
 def _changed(config: Config, key: str, value: float | None) -> Config:
-    if value is None:
-        caps = config.caps.model_copy(update={key.partition(".")[2]: None})
-        return config.model_copy(update={"caps": caps})
     try:
-        return load_config(None, [f"{key}={value!r}"], base=config)
+        return load_config(None, [f"{key}={UNSET if value is None else repr(value)}"], base=config)
     except UsageError as error:
         raise UsageError(str(error).removeprefix("--set: ")) from None
 
@@ -111,8 +106,8 @@ def _give(desk: Desk, kind: Steer, text: str, argument: str = "") -> SteerRecord
     return desk.mailbox.steer(kind, text, argument, lambda before: before)
 
 
-def _said(text: str) -> str:
-    line = one_line(text)
+def _said(desk: Desk, text: str) -> str:
+    line = desk.entrance.remark(text)
     if not line:
         raise UsageError("the text is empty; say in one sentence what you want")
     return line

@@ -13,21 +13,28 @@ from mcp.server import MCPServer
 from mcp.server.mcpserver.context import Context
 from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
 from mcp_types import CallToolResult, InputRequiredResult
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from evaluators.errors import EvaluatorsError, UsageError
+from evaluators.evaluation import Status
 from evaluators.task import Language
 from evolve.agents import views
 from evolve.agents.awaiting import Standstill, program_of, take_verdict
 from evolve.agents.briefing import facts_of, standing
-from evolve.agents.desk import Desk, Sheet
+from evolve.agents.desk import LONGEST_LEASE_S, Desk, Sheet
 from evolve.agents.host import KeptJudge
+from evolve.config_document import reason, short
+from evolve.database.columns import MOST
 from evolve.errors import EvolveError
 from evolve.prompts.profile_text import profile_text
 from evolve.types import Program
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+Number = Annotated[int, Field(strict=True, ge=1, le=MOST)]
+"""Of a program or lease. Strict: ``true`` and ``"2"`` are mistakes, not numbers."""
+Seconds = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 
 INSTRUCTIONS = """You take part in a search for faster programs. read_task says what is to be made. ask gives you a
 program to work on and a lease; tell hands in your program for that lease and returns the judge's verdict. Only the
@@ -46,8 +53,17 @@ class ToolServer(MCPServer[None]):
         except UnexpectedToolError:
             raise
         except ToolError as error:
-            text = " ".join(str(error).split()).removeprefix(f"Error executing tool {name}: ")
-            raise ToolError(text) from error.__cause__
+            cause = error.__cause__
+            text = _wrong_argument(cause) if isinstance(cause, ValidationError) else str(error)
+            raise ToolError(" ".join(text.split()).removeprefix(f"Error executing tool {name}: ")) from cause
+
+
+def _wrong_argument(error: ValidationError) -> str:
+    first = error.errors(include_url=False)[0]
+    name = str(first["loc"][0])
+    if first["type"] == "missing":
+        return f"argument {name} is missing"
+    return f"argument {name} = {short(first['input'])}: {reason(first)}"
 
 
 def one_line_errors(tool: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
@@ -100,8 +116,10 @@ class RunTools:
     async def ask(
         self,
         agent: Annotated[str, Field(description="Who you are; goes on record.")] = "",
-        lease_s: Annotated[float, Field(description="For how long the search counts on your answer.")] = 3600.0,
-        parent: Annotated[int | None, Field(description="Work on this program; else one is chosen.")] = None,
+        lease_s: Annotated[
+            Seconds, Field(gt=0, le=LONGEST_LEASE_S, description="For how long the search counts on your answer.")
+        ] = 3600.0,
+        parent: Annotated[Number | None, Field(description="Work on this program; else one is chosen.")] = None,
     ) -> views.AskView:
         """Get a program to work on, with everything known of it, and a lease to hand your own in with."""
         briefing = self._desk.ask(agent or self._agent, lease_s, parent)
@@ -118,11 +136,11 @@ class RunTools:
     @one_line_errors
     async def tell(
         self,
-        lease: int,
+        lease: Number,
         source: Annotated[str, Field(description="The whole program.")],
         note: Annotated[str, Field(description="One sentence: what changed and why it should be better.")] = "",
         language: Annotated[Language | None, Field(description="Where it is not the parent's.")] = None,
-        wait_s: Annotated[float, Field(ge=0, le=3600, description="How long to wait for the verdict.")] = 600.0,
+        wait_s: Annotated[Seconds, Field(ge=0, le=3600, description="How long to wait for the verdict.")] = 600.0,
     ) -> views.ToldView:
         """Hand in a program for a lease and wait for the judge's verdict. The same source again is the same program."""
         answer = self._desk.tell(lease, Sheet(source, language, note))
@@ -145,8 +163,8 @@ class RunTools:
     @one_line_errors
     async def programs(
         self,
-        limit: Annotated[int, Field(ge=1, le=1000)] = 20,
-        status: Annotated[str | None, Field(description="For instance passed or build_error; all without.")] = None,
+        limit: Annotated[int, Field(strict=True, ge=1, le=1000)] = 20,
+        status: Annotated[Status | None, Field(description="Those alone that the judge gave this status.")] = None,
     ) -> list[views.ProgramLine]:
         """The run's programs, the best first."""
         rows = [row for row in self._desk.mailbox.table() if status is None or row["status"] == status]
@@ -154,12 +172,12 @@ class RunTools:
         return [_line(row) for row in rows[:limit]]
 
     @one_line_errors
-    async def program(self, number: int) -> views.ProgramView:
+    async def program(self, number: Number) -> views.ProgramView:
         """One program: its source, where it comes from, and what the judge said of it."""
         return views.view_program(self._desk.program(number), self._desk.task.metric)
 
     @one_line_errors
-    async def measures(self, number: int) -> views.MeasuresView:
+    async def measures(self, number: Number) -> views.MeasuresView:
         """What was measured of a program: registers, traffic and such; each workload's error, time and ratios."""
         program = self._desk.program(number)
         shown = views.view_program(program, self._desk.task.metric)
@@ -174,7 +192,7 @@ class RunTools:
         )
 
     @one_line_errors
-    async def profile(self, number: int) -> views.ProfileView:
+    async def profile(self, number: Number) -> views.ProfileView:
         """Where a program's time goes and what limits it: rates beside the device's, hot lines and instructions."""
         profile = self._desk.program(number).profile
         if profile is None:

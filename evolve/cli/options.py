@@ -31,7 +31,8 @@ def config_options(command: Command) -> Command:
         "-s",
         multiple=True,
         metavar="KEY=VALUE",
-        help="Set a configuration key, for instance caps.seconds=60; may be repeated, wins over the file.",
+        help="Set a configuration key, for instance caps.seconds=60, or caps.seconds=none to lift that cap; may be "
+        "repeated, wins over the file.",
     )(command)
     return click.option("config_file", "--config", "-c", type=click.Path(path_type=Path), help="A TOML file.")(command)
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import click
 
 from evaluators.errors import UsageError
+from evaluators.task import Task
 from evaluators.task_loading import find_task, load_task
+from evolve.archive import Elite
 from evolve.budget import Budget
 from evolve.cli.exits import Exit
 from evolve.cli.options import output_options, run_argument
@@ -22,11 +25,12 @@ from evolve.llm.settings import ModelName
 from evolve.model_books import RunGate, parameters_of
 from evolve.models import Models
 from evolve.population import Population
-from evolve.prompts.operators import OPERATORS
+from evolve.prompts.facts import shown_profile
+from evolve.prompts.operators import OPERATORS, PROFILE_GUIDED
 from evolve.proposers.llm import Draft, LlmProposer, Subject
 from evolve.settings import SearchSettings
 from evolve.streams import Stream, stream
-from evolve.types import ProposeContext
+from evolve.types import Program, ProposeContext
 from evolve.view import RunView
 
 
@@ -67,23 +71,33 @@ def prompt(
         models.check_names()
         budget = Budget(config.caps, view.progress().spent, lambda: 0.0)
         proposer = models.dry(view.storage, RunGate(budget))
-        context = _context(view, models, config.search)
+        population = _population(view, models)
+        context = _context(view, models, population, config.search)
         subject = None
         if parent is not None:
             context = replace(context, parent=program_of(view, parent))
             subject = _subject(view, context)
+        if operator == PROFILE_GUIDED:
+            elites = () if subject else population.parents()
+            context = replace(context, parent=_profiled(view, models.task, context.parent, elites))
         draft = _draft(proposer, context, operator, _model(models, model), subject)
         output.show(_report(proposer, draft, context.number))
     return Exit.DONE
 
 
-def _context(view: RunView, models: Models, search: SearchSettings) -> ProposeContext:
-    """What the run would hand the proposer for its next program."""
+def _population(view: RunView, models: Models) -> Population:
     population = Population.stored(models.task, view.storage, view.program)
     if population.best is None:
         raise UsageError(f"run {view.record.name}: its seed program is not judged yet")
-    number = view.storage.totals().next_number
-    choice = population.choose(number, search)
+    population.obey(view.storage.steering(), view.program)
+    return population
+
+
+def _context(view: RunView, models: Models, population: Population, search: SearchSettings) -> ProposeContext:
+    """What the run would hand the proposer for its next program."""
+    totals = view.storage.totals()
+    number = totals.next_number
+    choice = population.choose(number, search, turn=number - totals.variants)
     return ProposeContext(
         task=models.task,
         number=number,
@@ -99,6 +113,22 @@ def _subject(view: RunView, context: ProposeContext) -> Subject:
     if parent.verdict is None or parent.judge_failed:
         raise UsageError(f"run {view.record.name}: program {parent.number} has no verdict that could be shown")
     return Subject(parent, parent.language)
+
+
+def _profiled(view: RunView, task: Task, parent: Program, elites: Sequence[Elite]) -> Program:
+    """The parent where it has a profile that can be told, else the best elite that has one."""
+    for program in (parent, *(view.program(elite.number) for elite in elites)):
+        if shown_profile(program.profile) is not None:
+            return program
+    name = view.record.name
+    if task.metric == "value":
+        raise UsageError(f"run {name}: programs of a task that is scored by value have no profile to be guided by")
+    if not elites:
+        raise UsageError(f"run {name}: program {parent.number} has no profile to be guided by; leave out --parent")
+    raise UsageError(
+        f"run {name}: no parent has a profile to be guided by; what takes a cell from now on gets one with: "
+        f"evolve resume {view.directory} --set search.profiles=true"
+    )
 
 
 def _model(models: Models, name: str | None) -> ModelName | None:

@@ -90,7 +90,7 @@ def resume(
     """Go on with a run that was stopped or has run out of budget.
 
     RUN is the run's directory. Its configuration is the one it was started with; --set changes it, for instance
-    --set caps.seconds=600 to allow ten minutes in all.
+    --set caps.seconds=600 to allow ten minutes in all, or --set caps.seconds=none for as long as it takes.
     """
     output = open_output(display, as_json)
     where = find_run(run)

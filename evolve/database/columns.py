@@ -25,3 +25,8 @@ def run_column(*, primary_key: bool = False) -> Column[int]:
 def program_key(name: str) -> ForeignKeyConstraint:
     """Ties the column ``name`` to a program of the row's run."""
     return ForeignKeyConstraint(["run_id", name], ["programs.run_id", "programs.number"])
+
+
+def text_key(name: str) -> ForeignKeyConstraint:
+    """Ties the column ``name`` to a text of the row's run."""
+    return ForeignKeyConstraint(["run_id", name], ["texts.run_id", "texts.hash"])

@@ -34,7 +34,7 @@ class MailReader(SqlReader):
         Raises:
             KeyError: there is none of that number.
         """
-        found = self._answers(answers.c.id == number) if number <= MOST else ()
+        found = self._answers(answers.c.id == number) if 0 < number <= MOST else ()
         if not found:
             raise KeyError(f"no answer {number} in this run")
         return found[0]
@@ -45,7 +45,7 @@ class MailReader(SqlReader):
         Raises:
             KeyError: there is none of that number.
         """
-        found = self._rows(LEASES.where(leases.c.id == number)) if number <= MOST else ()
+        found = self._rows(LEASES.where(leases.c.id == number)) if 0 < number <= MOST else ()
         if not found:
             raise KeyError(f"no lease {number} in this run")
         return Lease.of(found[0])

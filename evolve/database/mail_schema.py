@@ -6,7 +6,6 @@ from sqlalchemy import (
     Column,
     Float,
     ForeignKey,
-    ForeignKeyConstraint,
     Index,
     Integer,
     String,
@@ -15,7 +14,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-from evolve.database.columns import metadata, program_key, run_column
+from evolve.database.columns import metadata, program_key, run_column, text_key
 
 leases = Table(
     "leases",
@@ -49,7 +48,7 @@ answers = Table(
     Column("late_s", Float),
     Column("told_at", Float, nullable=False),
     Column("program", Integer),
-    ForeignKeyConstraint(["run_id", "text_hash"], ["texts.run_id", "texts.hash"]),
+    text_key("text_hash"),
     program_key("program"),
     UniqueConstraint("lease"),
     Index(None, "run_id"),

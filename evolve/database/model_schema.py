@@ -6,7 +6,6 @@ from sqlalchemy import (
     Boolean,
     Column,
     Float,
-    ForeignKeyConstraint,
     Index,
     Integer,
     String,
@@ -16,7 +15,7 @@ from sqlalchemy import (
     text,
 )
 
-from evolve.database.columns import metadata, program_key, run_column
+from evolve.database.columns import metadata, program_key, run_column, text_key
 
 model_calls = Table(
     "model_calls",
@@ -55,10 +54,10 @@ model_calls = Table(
     Column("wall_s", Float),
     Column("created_at", Float, nullable=False),
     Column("ended_at", Float),
-    ForeignKeyConstraint(["run_id", "system_hash"], ["texts.run_id", "texts.hash"]),
-    ForeignKeyConstraint(["run_id", "messages_hash"], ["texts.run_id", "texts.hash"]),
-    ForeignKeyConstraint(["run_id", "completion_hash"], ["texts.run_id", "texts.hash"]),
-    ForeignKeyConstraint(["run_id", "reasoning_hash"], ["texts.run_id", "texts.hash"]),
+    text_key("system_hash"),
+    text_key("messages_hash"),
+    text_key("completion_hash"),
+    text_key("reasoning_hash"),
     UniqueConstraint("run_id", "program", "step", "attempt"),
 )
 Index(

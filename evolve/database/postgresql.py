@@ -59,12 +59,23 @@ def prepare_postgresql(engine: Engine, *, read_only: bool) -> None:
     """Tell the server of every new connection what it is to be like."""
     settings = {**_SERVER_SIDE, **({"default_transaction_read_only": "on"} if read_only else {})}
 
+    if engine.dialect.driver == "psycopg":
+        _connect_patiently(engine)
+
     @event.listens_for(engine, "connect")
     def connect(connection: Any, _record: object) -> None:
         with connection.cursor() as cursor:
             for name, value in settings.items():
                 cursor.execute("SELECT set_config(%s, %s, false)", (name, value))
         connection.commit()
+
+
+def _connect_patiently(engine: Engine) -> None:
+    from evolve.database.patient import PatientConnection  # noqa: PLC0415 - the driver is an extra
+
+    @event.listens_for(engine, "do_connect")
+    def connect(_dialect: object, _record: object, arguments: Any, parameters: Any) -> Any:
+        return PatientConnection.connect(*arguments, **parameters)
 
 
 def claim(connection: Connection, run_id: int) -> str | None:

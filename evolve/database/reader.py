@@ -78,7 +78,7 @@ class StorageReader(ModelReader, MailReader):
 
     def program(self, number: int) -> Program:
         """See :class:`~evolve.database.storage.Storage`."""
-        found = self._assemble(self._rows(ONE_PROGRAM, number=number)) if number <= MOST else ()
+        found = self._assemble(self._rows(ONE_PROGRAM, number=number)) if 0 < number <= MOST else ()
         if not found:
             raise KeyError(f"no program {number} in this run")
         return found[0]

@@ -22,7 +22,7 @@ from sqlalchemy import (
     text,
 )
 
-from evolve.database.columns import metadata, program_key, run_column
+from evolve.database.columns import metadata, program_key, run_column, text_key
 from evolve.database.mail_schema import answers, leases, steering
 from evolve.database.model_schema import dialogues, model_calls
 
@@ -102,7 +102,7 @@ programs = Table(
     Column("created_at", Float, nullable=False),
     Column("judged_at", Float),
     Column("finished_at", Float),
-    ForeignKeyConstraint(["run_id", "text_hash"], ["texts.run_id", "texts.hash"]),
+    text_key("text_hash"),
     UniqueConstraint("run_id", "finish_order"),
 )
 Index(
@@ -146,7 +146,7 @@ evaluations = Table(
     Column("document", Text, nullable=False),
     Column("created_at", Float, nullable=False),
     program_key("program"),
-    ForeignKeyConstraint(["run_id", "environment_hash"], ["texts.run_id", "texts.hash"]),
+    text_key("environment_hash"),
     UniqueConstraint("run_id", "program", "kind", "device_class"),
 )
 
@@ -177,7 +177,7 @@ artifacts = Table(
     Column("name", Text, nullable=False),
     Column("text_hash", String(64), nullable=False),
     Column("truncated", Boolean, nullable=False),
-    ForeignKeyConstraint(["run_id", "text_hash"], ["texts.run_id", "texts.hash"]),
+    text_key("text_hash"),
 )
 
 profiles = Table(

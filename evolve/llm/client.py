@@ -13,11 +13,10 @@ from evolve.llm.answer import Answer
 from evolve.llm.cashier import Books, Call, Cashier
 from evolve.llm.clock import Clock, SystemClock
 from evolve.llm.errors import CallError, Failure, Scope
-from evolve.llm.provider import endpoint, provider_settings
+from evolve.llm.provider import endpoint, provider_settings, redactor
 from evolve.llm.quirks import QuirkBook, Quirks, lesson
 from evolve.llm.request import CallKey, Message, Request
 from evolve.llm.sdk import Sdk, connect
-from evolve.llm.secret import Redactor
 from evolve.llm.settings import LlmSettings, ModelName, WireName
 from evolve.llm.throttle import Throttle
 from evolve.llm.transport import Plan, Refusal
@@ -55,8 +54,7 @@ class ModelClient:
         self._quirks = QuirkBook()
         self._sdks: dict[str, tuple[Sdk, WireName]] = {}
         self._throttles: dict[str, Throttle] = {}
-        keys = (p.key_env for p in settings.providers.values() if p.key_env)
-        self._redactor = Redactor.from_environment(environment, keys)
+        self._redactor = redactor(settings, environment)
         self._cashier = Cashier(books, settings.patience, self._redactor, self._clock)
 
     def prepare(self) -> None:

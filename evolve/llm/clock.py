@@ -4,7 +4,58 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import Protocol
+from types import TracebackType
+from typing import Protocol, Self
+
+STOOD_STILL_S = 0.1
+"""A timer that is so late was held up: the loop stood still, in a write to the database for instance."""
+
+
+class Deadline:
+    """Raises :class:`TimeoutError` when what is inside takes too long; use as an asynchronous context manager.
+
+    More than :func:`asyncio.timeout`: time in which this process did not listen is nobody's silence. A deadline that
+    comes while the loop stands still is put off by as long as it was held up: what was sent meanwhile lies unread.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        """Counts from when it is entered."""
+        self._seconds = seconds
+        self._limit = asyncio.timeout(None)
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def __aenter__(self) -> Self:
+        await self._limit.__aenter__()
+        self.postpone(self._seconds)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._cancel()
+        await self._limit.__aexit__(kind, error, trace)
+
+    def postpone(self, seconds: float) -> None:
+        """So long from now."""
+        self._cancel()
+        loop = asyncio.get_running_loop()
+        due = loop.time() + seconds
+        self._timer = loop.call_at(due, self._come, due)
+
+    def _come(self, due: float) -> None:
+        loop = asyncio.get_running_loop()
+        late = loop.time() - due
+        if late > STOOD_STILL_S:
+            self._timer = loop.call_later(late, self._expire)
+        else:
+            self._expire()
+
+    def _expire(self) -> None:
+        self._limit.reschedule(asyncio.get_running_loop().time())
+
+    def _cancel(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
 
 
 class Clock(Protocol):
@@ -18,12 +69,12 @@ class Clock(Protocol):
         """Wait."""
         ...
 
-    def timeout(self, seconds: float) -> asyncio.Timeout:
+    def timeout(self, seconds: float) -> Deadline:
         """A context that raises :class:`TimeoutError` when it takes longer."""
         ...
 
-    def postpone(self, timeout: asyncio.Timeout, seconds: float) -> None:
-        """Give a running timeout so long from now."""
+    def postpone(self, deadline: Deadline, seconds: float) -> None:
+        """Give a running deadline so long from now."""
         ...
 
 
@@ -38,10 +89,10 @@ class SystemClock:
         """See :class:`Clock`."""
         await asyncio.sleep(seconds)
 
-    def timeout(self, seconds: float) -> asyncio.Timeout:
+    def timeout(self, seconds: float) -> Deadline:
         """See :class:`Clock`."""
-        return asyncio.timeout(seconds)
+        return Deadline(seconds)
 
-    def postpone(self, timeout: asyncio.Timeout, seconds: float) -> None:
+    def postpone(self, deadline: Deadline, seconds: float) -> None:
         """See :class:`Clock`."""
-        timeout.reschedule(asyncio.get_running_loop().time() + seconds)
+        deadline.postpone(seconds)

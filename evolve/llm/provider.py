@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from evaluators.errors import UsageError
 from evolve.llm.errors import MissingKeyError
+from evolve.llm.secret import Redactor
 from evolve.llm.settings import LlmSettings, ModelName, ProviderSettings, WireName
 
 KNOWN: dict[str, ProviderSettings] = {
@@ -63,6 +64,12 @@ def provider_settings(settings: LlmSettings, model: ModelName) -> ProviderSettin
             f"or add [llm.providers.{model.provider}] with its base_url"
         )
     return table[model.provider]
+
+
+def redactor(settings: LlmSettings, environment: Mapping[str, str]) -> Redactor:
+    """Knows the keys of every provider that there is, whether a model of it is configured or not."""
+    providers = (*KNOWN.values(), *settings.providers.values())
+    return Redactor.from_environment(environment, [p.key_env for p in providers if p.key_env])
 
 
 def endpoint(settings: LlmSettings, model: ModelName, environment: Mapping[str, str]) -> Endpoint:

@@ -38,6 +38,8 @@ def _scalar(context: PromptContext) -> bool:
 
 _SCALAR = 0.1
 """A share of vector instructions below which a program makes no use of them."""
+PROFILE_GUIDED = "profile-guided"
+"""The operator that makes sense for programs with a profile alone."""
 _LEARNT = ("failures", "lessons", "hints")
 
 OPERATORS: dict[str, Operator] = {
@@ -50,7 +52,7 @@ OPERATORS: dict[str, Operator] = {
         Operator("crossover", "whole", ("inspirations", *_LEARNT), 1.0,
                  lambda c: _passed(c) and _same_language(c) and bool(c.inspirations)),
         Operator("repair", "diff", _LEARNT, 2.0, lambda c: not _passed(c) and _same_language(c)),
-        Operator("profile-guided", "diff", ("profile", *_LEARNT, "knowledge"), 2.0,
+        Operator(PROFILE_GUIDED, "diff", ("profile", *_LEARNT, "knowledge"), 2.0,
                  lambda c: _passed(c) and _same_language(c) and c.profile is not None),
         Operator("simplify", "diff", ("hints",), 0.5, lambda c: _passed(c) and _same_language(c)),
         Operator("port", "whole", ("inspirations", *_LEARNT, "knowledge"), 1.0,

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 
+from evolve.llm.clock import Deadline
+
 
 class FastClock:
     """An :class:`evolve.llm.clock.Clock` on which ``factor`` seconds pass in each second of the wall's."""
@@ -23,10 +25,10 @@ class FastClock:
         self.slept.append(seconds)
         await asyncio.sleep(seconds / self._factor)
 
-    def timeout(self, seconds: float) -> asyncio.Timeout:
+    def timeout(self, seconds: float) -> Deadline:
         """A deadline in this clock's seconds."""
-        return asyncio.timeout(seconds / self._factor)
+        return Deadline(seconds / self._factor)
 
-    def postpone(self, timeout: asyncio.Timeout, seconds: float) -> None:
+    def postpone(self, deadline: Deadline, seconds: float) -> None:
         """So many of this clock's seconds from now."""
-        timeout.reschedule(asyncio.get_running_loop().time() + seconds / self._factor)
+        deadline.postpone(seconds / self._factor)

@@ -53,6 +53,15 @@ def test_every_shipped_triton_seed_compiles_for_nvidia_and_amd(zygote, name, arc
     assert not [p for p in program.artifact.rglob("*") if p.suffix in (".ptx", ".llir", ".ttgir")]
 
 
+def test_a_program_may_calculate_with_its_tensors_beside_the_kernels(zygote):
+    """They lie on the host while it is compiled, where torch asks which processor this is before it converts any."""
+    task = GPU_TASKS["softmax"]
+    source = (task.folder / SUFFIXES["triton"]).read_text()
+    head, call = source.rsplit("    softmax_kernel[", 1)
+    halved = f"{head}    x = x[:8].to(torch.float16).to(torch.float32)\n    softmax_kernel[{call}"
+    assert build(zygote, task, "triton", "sm_90", halved).measures["kernels"] >= 1
+
+
 @needs_nvcc
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90", "sm_100"])
 @pytest.mark.parametrize("name", GPU_TASKS)

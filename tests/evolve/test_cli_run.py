@@ -46,6 +46,13 @@ def test_resume_goes_on_where_the_run_stopped(evolve, toy):
     assert len(set(evolve.judge.evaluated)) == len(evolve.judge.evaluated)
 
 
+def test_resume_lifts_a_cap(evolve, toy):
+    assert evolve("run", toy, "--dir", "r", "--set", "caps.candidates=5").exit_code == 0
+    data = json.loads(evolve("resume", "r", "--set", "caps.candidates=none", "--json").stdout)
+    assert (data["tried"], data["reason"]) == (16, "exhausted"), "all that the seed's constants allow"
+    assert "candidates" not in (evolve.folder / "r" / "config.toml").read_text()
+
+
 def test_what_to_type_next_is_what_goes_on(evolve, toy):
     told = evolve("run", toy, "--dir", "r", "--set", "caps.candidates=5").output
     command = next(line.strip() for line in told.splitlines() if "evolve resume" in line)

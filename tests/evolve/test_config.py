@@ -31,6 +31,15 @@ def test_what_is_stored_reads_back_and_can_be_raised(file):
     assert load_config(base=stored) == config
 
 
+def test_none_unsets_a_key_that_may_be_unset_and_is_a_word_elsewhere(file):
+    config = load_config(file, ["caps.seconds=none", "judge.sandbox=none", "store.folder=none", "proposers.llm=none"])
+    assert (config.caps.seconds, config.caps.candidates) == (None, 5)
+    assert (config.judge.sandbox, config.store.folder, config.proposers.llm) == ("none", "none", None)
+    assert load_config(assignments=["store.database=none"]).store.database is None
+    assert load_config(assignments=['task="none"']).task == "none"
+    assert parse_config(dump_config(config)).caps.seconds is None
+
+
 MODELS = """
 [proposers]
 tuner = 0.5
@@ -110,6 +119,9 @@ def test_a_password_is_not_stored():
         ("caps.candidates=ten", '--set: caps.candidates = "ten": must be a valid integer'),
         ("caps.candidates=1.5", "--set: caps.candidates = 1.5"),
         ("caps.candidates=true", "--set: caps.candidates = true"),
+        ("search.queue=none", '--set: search.queue = "none": must be a valid integer'),
+        ("caps=none", "'caps' is a section: set one of its keys"),
+        ("llm.models=none", "'llm.models' is a list of sections"),
         ("caps.patience=0", "--set: caps.patience = 0: must be greater than 0"),
         ("search.lanes=0", "--set: search.lanes = 0"),
         ("judge.sandbox=off", "--set: judge.sandbox = \"off\": must be 'full', 'reduced' or 'none'"),

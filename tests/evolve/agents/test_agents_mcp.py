@@ -21,6 +21,7 @@ from tests.evolve import postgres
 ROOT = Path(__file__).resolve().parents[3]
 COUNT = ROOT / "tests" / "data" / "count"
 EVOLVE = [sys.executable, "-c", "from evolve.cli import main; main()"]
+KEY = "words-that-are-a-key"
 TOOLS = {"read_task", "ask", "tell", "programs", "program", "measures", "profile", "lessons"}
 
 
@@ -72,7 +73,8 @@ async def refusal(client: Client, tool: str, **arguments: Any) -> str:
     return text
 
 
-async def test_a_whole_session(run: Path) -> None:
+async def test_a_whole_session(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENROUTER_API_KEY", KEY)
     async with connect(run) as client:
         listed = await client.list_tools()
         assert {tool.name for tool in listed.tools} == TOOLS
@@ -85,7 +87,9 @@ async def test_a_whole_session(run: Path) -> None:
         asked = await call(client, "ask", agent="claude")
         assert asked["parent"] == 1
         assert "out[:] = 3" in asked["briefing"]
-        told = await call(client, "tell", lease=asked["lease"], source="def count(out):\n    out[:] = 8\n", note="more")
+        source = "def count(out):\n    out[:] = 8\n"
+        told = await call(client, "tell", lease=asked["lease"], source=source, note=f"more of {KEY}")
+        assert told["program"]["note"] == "more of [key]"
         assert told["program"]["status"] == "passed"
         assert told["program"]["model"] == "claude"
         assert told["program"]["confirmed"]
@@ -127,7 +131,8 @@ async def test_a_session_on_a_server_that_is_restarted(
         assert (told["program"]["status"], told["best"]) == ("passed", 2)
 
 
-async def test_mistakes_are_one_line_each(run: Path) -> None:
+async def test_mistakes_are_one_line_each(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENROUTER_API_KEY", KEY)
     async with connect(run) as client:
         assert "no lease 9" in await refusal(client, "tell", lease=9, source="x = 1\n")
         assert "no program 77" in await refusal(client, "program", number=77)
@@ -137,7 +142,10 @@ async def test_mistakes_are_one_line_each(run: Path) -> None:
         assert "empty" in await refusal(client, "tell", lease=lease, source=" \n")
         assert "takes python" in await refusal(client, "tell", lease=lease, source="x = 1\n", language="cpp")
         assert "nosuch" in await refusal(client, "nosuch")
-        assert "above 0" in await refusal(client, "ask", lease_s=-1)
+        assert await refusal(client, "ask", lease_s=-1) == "argument lease_s = -1: must be greater than 0"
+        assert await refusal(client, "program", number=True) == "argument number = true: must be a valid integer"
+        leaky = await refusal(client, "tell", lease=lease, source=f"x = '{KEY}'\n")
+        assert leaky == "the source holds the key that OPENROUTER_API_KEY holds: take it out, nothing was stored"
 
 
 def test_without_a_run_the_command_says_how_to_begin_one(tmp_path: Path) -> None:

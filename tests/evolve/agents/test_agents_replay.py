@@ -8,10 +8,22 @@ from pathlib import Path
 from evolve.agents import orders
 from evolve.agents.awaiting import OwnJudge, take_number, take_verdict
 from evolve.agents.desk import Sheet
-from evolve.loop import WeightedProposer
+from evolve.loop import Idle, WeightedProposer
 from evolve.testing import FakeProposer, fake_source
 from tests.evolve.agents.test_agents_search import Party, child, until, verdict
 from tests.evolve.test_replay import check
+
+
+async def test_an_answer_taken_by_whoever_tells_after_a_search_that_had_nothing_to_offer(tmp_path: Path) -> None:
+    """Numbers that came to nothing are given again by the next process that takes the run up."""
+    party = await Party.create(tmp_path, give_up_after=3).seeded()
+    party.proposers = [WeightedProposer(FakeProposer(lambda context: None))]
+    await party.search(Idle(leases=False))
+    with party.desk() as desk:
+        assert await take_number(desk, desk.tell(desk.ask("ann", 60).lease.id, Sheet(fake_source(3.0)))) == 2
+        assert await take_number(desk, desk.inject(Sheet(fake_source(2.5), agent="eve"))) == 3
+    await party.search(Idle(leases=False))
+    assert (await check(party.world, tmp_path / "again")).programs == 3
 
 
 async def test_answers_and_orders_beside_a_search_and_without_one(tmp_path: Path) -> None:

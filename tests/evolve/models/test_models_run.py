@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sqlite3
+import threading
 from collections import Counter
 from itertools import count
 
@@ -20,7 +21,7 @@ from evolve.llm.ensemble import make_policy
 from evolve.model_books import RunGate
 from evolve.models import Models
 from evolve.testing_llm.model_server import Manners
-from evolve.testing_llm.replies import Reply
+from evolve.testing_llm.replies import Fault, Reply
 from tests.evolve.models.world import KEY, answer, configured, improving, look, owed, serving
 
 
@@ -94,6 +95,27 @@ def test_proposals_in_flight_are_capped_by_the_setting_and_not_by_the_islands(ev
     with closing_rows(evolve.folder / "r" / "run.db", "SELECT created_at, ended_at FROM model_calls") as rows:
         most = max(sum(a <= begin < b for a, b in rows) for begin, _ in rows)
     assert most == MANY
+
+
+def test_the_judge_goes_on_while_models_are_asked(evolve, toy, tmp_path):
+    """Scenario: the GPU idles while models are asked. The first answer waits until three of the tuner's are judged."""
+    judged = threading.Event()
+
+    async def watch(method, source):
+        if len(evolve.judge.evaluated) > 3:
+            judged.set()
+
+    def script(asked):
+        return improving(asked) if judged.wait(30) else Reply(fault=Fault.NO_SUCH_MODEL)
+
+    evolve.judge.before = watch
+    with serving(script) as server:
+        tables = {"search": {"proposals": 4}, "proposers": {"tuner": 1, "llm": 0.3}}
+        file = configured(tmp_path / "c.toml", server, caps={"candidates": 12}, **tables)
+        result = evolve("run", toy, "--config", file, "--dir", "r")
+    assert result.exit_code == 0, result.output
+    with look(evolve.folder) as view:
+        assert Counter(p.proposer for p in view.storage.programs())["llm"] == len(server.asked) > 0
 
 
 def test_models_propose_eight_at_a_time_where_nothing_is_said(evolve, toy, tmp_path):

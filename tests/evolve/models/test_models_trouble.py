@@ -226,11 +226,32 @@ def test_a_provider_that_stays_down_pauses_the_run(evolve, toy, tmp_path):
 
 
 POINT = ROOT / "tests" / "data" / "point"
+TYPED = [
+    (0, "steer", "cap", "candidates=20"),
+    (0, "steer", "hint", f"never print {KEY}"),
+    (0, "steer", "ban", KEY, "--pattern", "TABLE"),
+    (2, "steer", "ban", "it", "--pattern", KEY),
+    (0, "ask", "--agent", KEY),
+    (2, "tell", "1", "leaky.py"),
+    (0, "tell", "1", "harmless.py", "--note", f"without {KEY}"),
+    (2, "steer", "inject", "leaky.py", "--note", KEY),
+    (0, "steer", "list"),
+    (0, "show"),
+    (0, "show", "--json"),
+    (0, "show", "TOLD"),
+    (0, "lineage", "TOLD"),
+    (0, "prompt"),
+    (0, "prompt", "--operator", "repair"),
+    (0, "ask"),
+    (0, "db dump", "r/dump.jsonl"),
+    (0, "replay"),
+]
+"""Exit codes, and commands on a run with the key in everything that is typed; ``TOLD`` is the number by tell."""
 
 
 @pytest.mark.parametrize("wire", ["chat", "anthropic"])
-def test_the_key_is_nowhere_in_anything_that_is_written(tmp_path, wire):
-    """Database, logs, configuration, standard output and error, prompts and errors, with a server that repeats it."""
+def test_the_key_is_nowhere_in_anything_that_is_written(tmp_path, monkeypatch, wire):
+    """Database, logs, configuration, output, prompts, errors and dumps, whoever repeats or types it."""
 
     def script(asked):
         if asked.number % 5 == 3:
@@ -248,9 +269,14 @@ def test_the_key_is_nowhere_in_anything_that_is_written(tmp_path, wire):
         done = world.evolve(tmp_path, *arguments, program=WITH_THE_REAL_JUDGE)
     assert done.returncode in {0, 75}, done.stderr
     said = done.stdout + done.stderr
-    for more in [("show",), ("show", "--json"), ("prompt",), ("prompt", "--operator", "repair")]:
-        result = CliRunner().invoke(main, [more[0], str(tmp_path / "r"), *more[1:]])
-        assert result.exit_code == 0, result.output
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "harmless.py").write_text("def point(out):\n    out[:] = 0.125\n")
+    (tmp_path / "leaky.py").write_text(f"def point(out):\n    # {KEY}\n    out[:] = 0.25\n")
+    told = ""
+    for code, command, *more in TYPED:
+        result = CliRunner().invoke(main, [*command.split(), "r", *(told if m == "TOLD" else m for m in more)])
+        assert result.exit_code == code, (command, more, result.output)
+        told = result.output.partition(";")[0].removeprefix("program ") if command == "tell" else told
         said += result.output
     written = b"".join(path.read_bytes() for path in (tmp_path / "r").rglob("*") if path.is_file())
     assert b"[key]" in written, "what the server repeated is there, without the key"
