@@ -69,7 +69,7 @@ def open_session(
         finally:
             theirs.close()
             os.close(reader)
-        session = Session(child, ours, inputs, outputs, exchange)
+        session = Session(child, ours, inputs, outputs, exchange, cores=len(cpus or os.sched_getaffinity(0)))
         stack.pop_all()
     try:
         session.import_program(task.limits.import_s)

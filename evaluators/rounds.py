@@ -122,9 +122,18 @@ def paired_round(
 
 
 def _take_turns(pair: tuple[Side, Side], plan: RoundPlan, slots: list[int]) -> dict[int, RoundTime]:
-    """Both programs' calls, a turn each, in the order 1 2 2 1 1 2 2 1 ...: what drifts meets both alike."""
+    """Both programs' calls, a turn each, in the order 1 2 2 1 1 2 2 1 ...: what drifts meets both alike.
+
+    The second calls the same slots half a round apart: inputs are shared, and those that the first has just read lie in
+    the cache, which is not what is measured, and tells which slots are about to be called.
+    """
     lengths = plan.turn_lengths(len(slots))
-    playing = {id(side): side.session.in_turns(slots, side.call_deadline_s, lengths) for side in pair}
+    half = sum(lengths[: len(lengths) // 2])
+    orders = (slots, [*slots[half:], *slots[:half]])
+    playing = {
+        id(side): side.session.in_turns(order, side.call_deadline_s, lengths)
+        for side, order in zip(pair, orders, strict=True)
+    }
     rounds: dict[int, RoundTime] = {}
     for turn in range(len(lengths)):
         for side in pair if turn % 2 == 0 else pair[::-1]:

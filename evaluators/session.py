@@ -43,6 +43,9 @@ from evaluators.zygote.client import Child
 PEEKS = 16
 """Output elements the judge reads at once after each reply; they must still be there when the runner has stopped."""
 STOP_DEADLINE_S = 5.0
+STOPPING_NS = 25_000
+"""Processor time beyond a turn's clock that is not counted: a runner stops within it, 99 times of 100. What is counted
+is a system call, for instance, that fetches inputs into the cache for milliseconds after the clock was read."""
 EXIT_DEADLINE_S = 2.0
 ROUND_S = 10.0
 """What all calls of a round may take, beside one call's deadline: rounds are planned for half a second."""
@@ -87,11 +90,15 @@ class Session:
         inputs: SharedBuffer,
         outputs: SharedBuffer,
         exchange: Exchange | None = None,
+        *,
+        cores: int = 1,
     ) -> None:
         self.child = child
         self.bounded = False
         """Whether it may take no more than ``JUDGEMENT_S`` in all."""
         self._taken_s = 0.0
+        self._cores = cores
+        self._used_ns = 0
         self._exchange = exchange
         self.inputs = inputs
         self.outputs = outputs
@@ -211,7 +218,7 @@ class Session:
         for length, end in zip(lengths, itertools.accumulate(lengths), strict=True):
             part = slice(end - length, end)
             self._assert_quiet()
-            before_ns = self.child.waited_ns()
+            before_ns, used_ns = self.child.waited_ns(), self._used_ns
             with self._taking():
                 asked = self._exchange.ask(
                     self._channel.fileno(), self.child.pidfd, packets[part], answers[part], places[part],
@@ -220,9 +227,11 @@ class Session:
             self._answered(asked, answers[part], call_deadline_s)
             waited_ns += max(self.stop() - before_ns, 0)
             self._assert_quiet()
+            # No core works for longer than the clock runs, but after a turn or without having been let go on.
+            turn_ns = max(asked.total_ns, (self._used_ns - used_ns) // self._cores - STOPPING_NS)
             seen.append(asked.seen)
-            turns_us.append(asked.total_ns / 1000 / length)
-            total_ns += asked.total_ns
+            turns_us.append(turn_ns / 1000 / length)
+            total_ns += turn_ns
             if end < len(slots):
                 yield None
         waited_share = waited_ns / max(total_ns, 1)
@@ -252,9 +261,12 @@ class Session:
             How long its threads had waited for a core when they were told to stop, see :meth:`Child.stop`.
         """
         try:
-            return self.child.stop(STOP_DEADLINE_S)
+            with self._taking():
+                waited_ns = self.child.stop(STOP_DEADLINE_S)
         except JudgeError:
             raise CandidateFailure(Status.TIMEOUT, f"could not be stopped within {STOP_DEADLINE_S:g} s") from None
+        self._used_ns = self.child.used_ns()
+        return waited_ns
 
     def resume(self) -> None:
         """Let the runner go on."""

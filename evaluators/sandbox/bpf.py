@@ -44,6 +44,12 @@ class Match:
     value: int
     mask: int = _U32
     wide: bool = False
+    unlike: bool = False
+    """The opposite: holds where they differ. Of an ``int``, not of 64 bits."""
+
+    def __post_init__(self) -> None:
+        if self.wide and self.unlike:
+            raise ValueError("two halves that differ are two alternatives")
 
 
 @dataclass(frozen=True)
@@ -107,11 +113,12 @@ def _leaf(decision: Decision) -> list[Instruction]:
         return [(_RETURN, 0, 0, decision)]
     leaf: list[Instruction] = []
     for tests in decision.alternatives:
-        words = [word for test in tests for word in _words(test)]
-        # Each word takes three instructions; a mismatch jumps over the rest of this alternative and its RETURN.
-        for position, (offset, mask, value) in enumerate(words):
+        words = [(*word, test.unlike) for test in tests for word in _words(test)]
+        # Each word takes three instructions; one that fails jumps over the rest of this alternative and its RETURN.
+        for position, (offset, mask, value, unlike) in enumerate(words):
             rest = 3 * (len(words) - position - 1) + 1
-            leaf += [(_LOAD, 0, 0, offset), (_AND, 0, 0, mask), (_JUMP_IF_EQUAL, 0, rest, value)]
+            jumps = (rest, 0) if unlike else (0, rest)
+            leaf += [(_LOAD, 0, 0, offset), (_AND, 0, 0, mask), (_JUMP_IF_EQUAL, *jumps, value)]
         leaf.append((_RETURN, 0, 0, ALLOW))
     leaf.append((_RETURN, 0, 0, decision.otherwise))
     return leaf

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import platform
+import signal
 
 from evaluators.sandbox import kernel, syscalls
 from evaluators.sandbox.bpf import ALLOW, Decision, Guarded, Match, compile_program, refuse
@@ -59,10 +60,14 @@ _COMMON = """
     getpriority exit exit_group
 """
 
-_CHANNEL = "recvfrom recvmsg shutdown getsockopt setsockopt getsockname getpeername"
-"""On sockets the judge passed: no call that makes, connects or names one. ``sendto`` only without an address."""
+_CHANNEL = "recvfrom recvmsg shutdown getsockopt getsockname getpeername"
+"""On sockets the judge passed: no call that makes, connects, names or changes one (``setsockopt`` would put filter
+programs into the kernel, which run when the judge sends). ``sendto`` only without an address."""
 
-_GPU = "memfd_create get_mempolicy set_mempolicy mbind ftruncate sched_setaffinity bind listen accept accept4 unlink"
+_GPU = """
+    memfd_create get_mempolicy set_mempolicy mbind ftruncate sched_setaffinity setsockopt bind listen accept
+    accept4 unlink
+"""
 """What CUDA calls besides. It refuses to start unless it may listen on a unix socket: nobody can connect to one, since
 ``connect`` is not allowed, and no file system here takes one."""
 _UNIX_SOCKETS = 1
@@ -144,8 +149,9 @@ def _guarded(own_pid: int) -> dict[str, Decision]:
         "clone": _when([Match(0, _THREAD_FLAGS, 0xFFFF_FFFF & ~_CLONE_DETACHED)]),
         "clone3": _ABSENT,  # its flags lie in memory, where a filter cannot look
         "openat2": _ABSENT,
-        "kill": _when(itself),
-        "tgkill": _when(itself),
+        # No SIGCONT: a thread on its way to be stopped would take back, for all of them, that they are to stop.
+        "kill": _when([*itself, Match(1, signal.SIGCONT, unlike=True)]),
+        "tgkill": _when([*itself, Match(2, signal.SIGCONT, unlike=True)]),
         "prlimit64": _when([Match(0, 0)], itself),
         "prctl": _when(*([Match(0, option)] for option in _PRCTL_ALLOWED)),
         "ioctl": _when(*([Match(1, request)] for request in _IOCTL_ALLOWED), otherwise=refuse(errno.ENOTTY)),

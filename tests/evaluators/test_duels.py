@@ -114,6 +114,32 @@ def test_a_machine_that_becomes_slower_meets_both_alike():
     assert times[id(pair[0])].total_ns == times[id(pair[1])].total_ns
 
 
+class Caller:
+    """A session that notes which slots are called in each turn that anybody takes."""
+
+    def __init__(self, log):
+        self.log = log
+
+    def in_turns(self, slots, deadline, lengths):
+        starts = np.cumsum([0, *lengths[:-1]])
+        for index, (start, length) in enumerate(zip(starts, lengths, strict=True)):
+            self.log.append(set(slots[start : start + length]))
+            if index < len(lengths) - 1:
+                yield None
+        nothing = (np.empty(0), np.empty(0))
+        yield RoundTime(1, tuple(slots), nothing, nothing, 0.0)
+
+
+@pytest.mark.parametrize("calls", [64, 61, 16])
+def test_nobody_calls_what_lies_in_the_cache_since_somebody_called_it(calls):
+    log = []
+    pair = tuple(Side(Caller(log), 0.0, 1.0, None) for _ in "ab")
+    times = _take_turns(pair, RoundPlan(WORKLOAD, None, calls, cold=True, turns=16), list(range(calls)))
+    for turn, slots in enumerate(log):
+        assert not slots & set().union(*log[max(turn - 12, 0) : turn])
+    assert sorted(times[id(pair[0])].slots) == sorted(times[id(pair[1])].slots) == list(range(calls))
+
+
 def test_one_block_after_the_other_does_not():
     log = []
     pair = tuple(Side(Timer(log, name), 0.0, 1.0, None) for name in "ab")

@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from evaluators import channel, exchange
+from evaluators import session as session_module
 from evaluators.buffers import SharedBuffer
 from evaluators.channel import HEADER, MAX_BODY, Kind
 from evaluators.evaluation import Status
@@ -48,6 +49,10 @@ class FakeChild:
 
     def waited_ns(self) -> int:
         """It needs no core."""
+        return 0
+
+    def used_ns(self) -> int:
+        """It uses none."""
         return 0
 
     def wait(self, timeout_s: float) -> ExitStatus:
@@ -142,23 +147,63 @@ def test_any_answers_end_in_a_round_or_a_failure_of_the_candidate(library, buffe
         theirs.close()
 
 
-@pytest.mark.parametrize("lengths", [(2,), (1, 1)])
-def test_right_answers_make_a_round(library, buffers, lengths):
-    """The fuzzing above reaches the end where the answers are right."""
+class Busy(FakeChild):
+    """It works for 50 ms whenever nobody looks."""
+
+    used = 0
+
+    def used_ns(self) -> int:
+        """More every time."""
+        self.used += 50_000_000
+        return self.used
+
+
+def answered(
+    library: Exchange, buffers: SharedBuffer, child: FakeChild, lengths: tuple[int, ...], cores: int = 1
+) -> RoundTime:
+    """A round whose calls are all answered as they must be."""
     right = [("frame", kind, 0, 0, 0, True, b"") for kind in (Kind.READY, Kind.PREPARED, Kind.DONE, Kind.DONE)]
     ours, theirs = channel.pair()
     outputs = SharedBuffer("outputs", LAYOUT.output_bytes, read_only=False)
-    session = Session(FakeChild(), ours, buffers, outputs, library)
+    session = Session(child, ours, buffers, outputs, library, cores=cores)
     peer = threading.Thread(target=respond, args=(theirs, right))
     peer.start()
     session.import_program(1.0)
     session.prepare(LAYOUT, 1.0)
     *_, done = session.in_turns([2, 0], 1.0, lengths)
     session.inspect(done)
-    assert done.slots == (2, 0)
-    assert done.total_ns > 0
     places, seen = done.peeks
     assert np.array_equal(outputs.bytes[places], seen)
     peer.join()
+    session.close()
+    theirs.close()
+    return done
+
+
+@pytest.mark.parametrize("lengths", [(2,), (1, 1)])
+def test_right_answers_make_a_round(library, buffers, lengths):
+    """The fuzzing above reaches the end where the answers are right."""
+    done = answered(library, buffers, FakeChild(), lengths)
+    assert done.slots == (2, 0)
+    assert done.total_ns > 0
+
+
+@pytest.mark.parametrize("cores", [1, 2])
+def test_processor_time_outside_of_the_turns_counts(library, buffers, cores):
+    done = answered(library, buffers, Busy(), (1, 1), cores)
+    assert done.total_ns == pytest.approx(2 * 50_000_000 / cores, rel=0.01)
+    assert min(done.turns_us) > 20_000
+
+
+def test_what_it_takes_to_stop_counts_towards_a_judgement(library, buffers, monkeypatch):
+    monkeypatch.setattr(session_module, "JUDGEMENT_S", 0.0)
+    ours, theirs = channel.pair()
+    session = Session(
+        FakeChild(), ours, buffers, SharedBuffer("outputs", LAYOUT.output_bytes, read_only=False), library
+    )
+    session.stop()
+    session.bounded = True
+    with pytest.raises(CandidateFailure, match="all its phases together"):
+        session.stop()
     session.close()
     theirs.close()

@@ -16,6 +16,7 @@ from evaluators.sandbox import seccomp, syscalls
 from evaluators.sandbox.bpf import ALLOW, KILL_PROCESS, Decision, Guarded, Match, compile_program, refuse
 
 ARCHITECTURE = 0xC000_003E
+U32, U64 = (1 << 32) - 1, (1 << 64) - 1
 DENY, ABSENT = refuse(errno.EPERM), refuse(errno.ENOSYS)
 
 
@@ -51,6 +52,9 @@ guards = st.builds(
         st.lists(
             st.builds(
                 Match, st.integers(0, 5), st.integers(0, 3), st.sampled_from([1, 2, 3, 0xFFFF_FFFF]), st.booleans()
+            )
+            | st.builds(
+                Match, st.integers(0, 5), st.integers(0, 3), st.sampled_from([3, 0xFFFF_FFFF]), unlike=st.just(True)
             ),
             min_size=1,
             max_size=3,
@@ -70,8 +74,7 @@ def expected(decisions: Mapping[int, Decision], number: int, arguments: tuple[in
     if isinstance(decision, int):
         return decision
     for tests in decision.alternatives:
-        whole = (1 << 64) - 1
-        if all(arguments[t.argument] & t.mask & (whole if t.wide else 0xFFFF_FFFF) == t.value for t in tests):
+        if all((arguments[t.argument] & t.mask & (U64 if t.wide else U32) == t.value) != t.unlike for t in tests):
             return ALLOW
     return decision.otherwise
 
@@ -122,6 +125,8 @@ def test_the_roles_on_every_processor(role: seccomp.Role, machine: str) -> None:
     assert decide("execve") == (ALLOW if role == "builder" else DENY)
     assert decide("clone3") == ABSENT
     assert [decide("tgkill", pid) for pid in (1, 2)] == [ALLOW, ALLOW if role == "builder" else DENY]
+    waking = ALLOW if role == "builder" else DENY
+    assert [decide("kill", 1, number) for number in (17, 18, 19, 18 | 1 << 32)] == [ALLOW, waking, ALLOW, waking]
     assert [decide("prlimit64", pid) for pid in (0, 1, 2)] == [ALLOW, ALLOW, DENY]
     assert [decide("sendto", 3, 0, 0, 0, address) for address in (0, 1, 1 << 32)] == [ALLOW, DENY, DENY]
 

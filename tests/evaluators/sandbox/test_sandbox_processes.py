@@ -30,7 +30,7 @@ FORBIDDEN = [
     "swapon", "syslog", "personality", "open_by_handle_at", "fanotify_init", "quotactl", "acct", "sethostname",
     "seccomp", "landlock_create_ruleset", "sched_setaffinity", "sched_setscheduler", "sched_setattr", "setpriority",
     "mbind", "move_pages", "migrate_pages", "timer_create", "capset", "setgroups", "iopl", "ioperm", "modify_ldt",
-    "clone3", "openat2", "chown", "fchown", "fchownat", "setxattr",
+    "clone3", "openat2", "setsockopt", "chown", "fchown", "fchownat", "setxattr",
 ]  # fmt: skip
 FORBIDDEN_TO_RUNNERS = [
     "fork", "vfork", "execve", "execveat", "wait4", "tkill", "setsid", "unlinkat", "renameat2", "mkdirat", "linkat",
@@ -110,6 +110,12 @@ def test_threads_work(zygote: Zygote) -> None:
 def test_no_other_process_can_be_signalled(zygote: Zygote, role: str) -> None:
     for pid in (os.getpid(), os.getppid(), 2, -1 if role == "runner" else os.getpid()):
         assert refusal(zygote, f"import os; os.kill({pid}, 0)", role) in {"PermissionError", "ProcessLookupError"}
+
+
+def test_a_runner_cannot_take_back_that_it_is_to_stop(zygote: Zygote) -> None:
+    for wake in ("os.kill(os.getpid(), signal.SIGCONT)", "signal.pthread_kill(threading.get_ident(), signal.SIGCONT)"):
+        assert refusal(zygote, f"import os, signal, threading; {wake}") == "PermissionError"
+    assert run(zygote, "import os, signal; os.kill(os.getpid(), signal.SIGCHLD); print('sent')").last == "sent"
 
 
 def test_a_process_sees_itself_alone(zygote: Zygote) -> None:

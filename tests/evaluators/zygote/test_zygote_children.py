@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from evaluators.errors import JudgeError, SandboxError
+from evaluators.sandbox import syscalls
 from evaluators.zygote.client import SpawnRequest, Zygote
 from tests.evaluators.sandbox_support import PATIENCE_S, PRELOAD, request, run, zygotes_of_this_process
 
@@ -50,13 +51,40 @@ def test_stop_returns_when_every_thread_is_stopped(zygote: Zygote) -> None:
             states = threads_of(child.pid)
             assert len(states) >= 3
             assert set(states.values()) == {"T"}
-            used = Path(f"/proc/{child.pid}/stat").read_text(errors="replace").rsplit(")")[-1].split()[11:13]
+            used = child.used_ns()
+            assert used > 0
             ours.send(b"x")
             assert not select.select([ours], [], [], 0.05)[0]
             assert threads_of(child.pid) == states
-            assert Path(f"/proc/{child.pid}/stat").read_text(errors="replace").rsplit(")")[-1].split()[11:13] == used
+            assert child.used_ns() == used
             child.resume()
             assert ours.recv(1) == b"x"
+
+
+def test_a_process_whose_first_thread_left_is_stopped_like_any_other(zygote: Zygote) -> None:
+    code = f"""
+    import ctypes, threading, socket
+    channel = socket.socket(fileno=fds["channel"])
+    def spin():
+        channel.send(b"1")
+        while True: pass
+    threading.Thread(target=spin).start()
+    ctypes.CDLL(None).syscall({syscalls.here()["exit"]}, 0)
+    """
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with ours, theirs, zygote.spawn(request(code, fds={"channel": theirs.fileno()})) as child:
+        ours.settimeout(PATIENCE_S)
+        assert ours.recv(1) == b"1"
+        while threads_of(child.pid)[str(child.pid)] != "Z":
+            assert child.wait(0) is None
+        child.stop(PATIENCE_S)
+        used = child.used_ns()
+        assert sorted(threads_of(child.pid).values()) == ["T", "Z"]
+        assert not select.select([ours], [], [], 0.05)[0]
+        assert child.used_ns() == used > 0
+        child.resume()
+        while child.used_ns() == used:
+            assert child.wait(0) is None
 
 
 def test_stop_of_an_ended_child_returns(zygote: Zygote) -> None:
