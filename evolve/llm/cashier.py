@@ -14,7 +14,7 @@ from evolve.llm.prices import PriceList
 from evolve.llm.request import CallKey, Request
 from evolve.llm.secret import Redactor
 from evolve.llm.settings import PatienceSettings
-from evolve.llm.throttle import Throttle
+from evolve.llm.throttle import Held, Patience, Throttle
 from evolve.llm.transport import Deadlines, Plan, Refusal, exchange
 from evolve.types import StopReason
 
@@ -61,7 +61,7 @@ class Cashier:
         return self._books.budget.hopeless(worst_usd or 0.0, worst_tokens)
 
     async def ask(self, call: Call, plan: Plan, throttle: Throttle) -> Outcome:
-        """Send one request.
+        """Send one request; or none, where the server wants a longer pause than the call can wait.
 
         Raises:
             CapError: its worst case does not fit the budget; nothing was sent.
@@ -74,7 +74,7 @@ class Cashier:
         used = 0
         cost_usd: float | None = 0.0
         try:
-            async with throttle.slot(model, expected):
+            async with throttle.slot(model, expected, self._patience_of(call)):
                 call.attempts += 1
                 record = self._books.journal.begin(
                     CallStart(call.key, call.attempts, call.operator, call.request, worst_usd, worst_tokens)
@@ -89,6 +89,8 @@ class Cashier:
                     cost_usd = price.cost(usage) if price else None
                     used = usage.total
                     self._books.journal.finish(record, _end(outcome, usage, cost_usd, self._clock.now() - began))
+        except Held as held:
+            return held.failure
         finally:
             self._books.budget.settle(reservation, cost_usd or 0.0, used)
             throttle.correct(expected, used)
@@ -97,6 +99,10 @@ class Cashier:
     def _worst(self, request: Request) -> tuple[float | None, int]:
         price, usage = self._books.prices.of(request.model), worst_usage(request)
         return price.worst(usage) if price else None, usage.total
+
+    def _patience_of(self, call: Call) -> Patience:
+        until = self._clock.now() + self._patience.call_s if call.deadline is None else call.deadline
+        return Patience(self._patience.backoff_most_s, until)
 
     async def _exchange(self, call: Call, plan: Plan, draft: Draft) -> Outcome:
         now = self._clock.now()

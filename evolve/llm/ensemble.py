@@ -56,7 +56,7 @@ class Ensemble:
         allowed = _arms(self._models, operators)
         if not allowed:
             return None
-        well = self._breakers.available()
+        well = self._breakers.available(self._client.pauses())
         arms = [arm for arm in allowed if arm.model in well]
         # Rather another model than its configuration wants for the operator, than none.
         arms = arms or [Arm(operator, model) for model in well for operator in operators]

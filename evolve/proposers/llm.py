@@ -242,10 +242,16 @@ class LlmProposer:
         try:
             return self._parts.ensemble.choose(operators, rng, without)
         except AllModelsDownError as error:
-            now = self._parts.clock.now()
-            self._down_since = now if self._down_since is None else self._down_since
-            waited_enough = now - self._down_since >= self._parts.outage_s
-            raise ProposerDownError(str(error), None if waited_enough else error.retry_in_s) from None
+            raise ProposerDownError(str(error), self._rest_s(error)) from None
+
+    def _rest_s(self, error: AllModelsDownError) -> float | None:
+        """How long to rest, never past what an outage may last; ``None`` where there is no use in it."""
+        now = self._parts.clock.now()
+        self._down_since = now if self._down_since is None else self._down_since
+        left = self._parts.outage_s - (now - self._down_since)
+        if error.retry_in_s is None or left <= 0 or (error.asked and error.retry_in_s > left):
+            return None
+        return min(error.retry_in_s, left)
 
     def _drafted(self, arm: Arm, subject: Subject, facts: PromptContext) -> Draft | None:
         try:

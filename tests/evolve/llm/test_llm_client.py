@@ -119,6 +119,19 @@ async def test_a_wait_beyond_the_deadline_is_not_begun(pair, in_turn):
         assert p.clock.slept == []
 
 
+async def test_after_a_long_retry_after_no_call_waits_and_the_model_is_said_to_rest(pair, in_turn):
+    limited = in_turn(Reply(fault=Fault.RATE_LIMIT_AFTER, retry_after="86400"))
+    async with pair("chat", limited, patience={"call_s": 1e9}) as p:
+        for number in range(9):
+            with pytest.raises(CallError, match=r"rate_limited.*rests for 86400 s"):
+                await p.client.complete(p.request(), CallKey(number, "propose"), "rewrite")
+        assert len(p.server.asked) == 1
+        assert p.clock.slept == []
+        assert [str(model) for model in p.client.pauses()] == ["local/m1"]
+    assert len(p.journal.starts) == 1, "what was not sent is not written down"
+    assert p.purse.spent_usd == 0
+
+
 @pytest.mark.parametrize("wire", WIRES)
 async def test_waits_grow_without_retry_after_and_attempts_end(pair, in_turn, wire):
     async with pair(wire, in_turn(Reply(fault=Fault.SERVER_ERROR)), patience={"attempts": 5}) as p:

@@ -13,6 +13,7 @@ from evolve.llm.ensemble import Ensemble, Question, make_policy
 from evolve.llm.errors import AllModelsDownError, CallError, Failure, FailureKind, Scope
 from evolve.llm.request import CallKey, Message
 from evolve.llm.settings import LlmSettings, ModelName, ModelSettings
+from evolve.llm.throttle import Pause
 from evolve.testing_llm.replies import Fault, Reply
 
 A, B = ModelName("local", "m1"), ModelName("second", "m1")
@@ -83,6 +84,20 @@ def test_many_calls_failing_at_once_make_one_rest():
         breakers.failed(A, DOWN)
     clock.time = 61
     assert A in breakers.available()
+
+
+def _pause(seconds: float) -> Pause:
+    return Pause(seconds, Failure(FailureKind.RATE_LIMITED, Scope.RETRY, "slow down", 429, seconds))
+
+
+def test_a_model_that_its_server_wants_left_alone_rests():
+    breakers, _ = _breakers()
+    assert breakers.available({A: _pause(2)}) == (B,)
+    assert breakers.available({A: _pause(2), B: _pause(500)}) == (A,), "a brief pause is waited out"
+    with pytest.raises(AllModelsDownError, match=r"429.*slow down") as caught:
+        breakers.available({A: _pause(86_400), B: _pause(500)})
+    assert caught.value.retry_in_s == 500
+    assert caught.value.asked
 
 
 def test_all_down_for_a_while_says_when_to_come_back():
