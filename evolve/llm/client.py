@@ -141,7 +141,7 @@ class ModelClient:
             wire = AnthropicWire()
         else:
             wire = ResponsesWire() if quirks.responses_api or spoken == "responses" else ChatWire()
-        return Plan(sdk, wire, wire.body(request, quirks), quirks)
+        return Plan(sdk, wire, wire.body(request, quirks), quirks, request.max_output_tokens)
 
     def _connected(self, model: ModelName) -> tuple[Sdk, WireName]:
         if model.provider not in self._sdks:
