@@ -30,6 +30,8 @@ class BreakerSettings:
 @dataclass
 class _State:
     in_a_row: int = 0
+    declined: int = 0
+    """Dialogues in a row in which it answered and gave nothing."""
     rests: int = 0
     until: float = 0.0
     probing: bool = False
@@ -85,9 +87,27 @@ class Breakers:
         state.probing = state.rests > 0
 
     def succeeded(self, model: ModelName) -> None:
-        """A call brought an answer."""
-        if not self._states[model].for_good:
+        """A call brought an answer. Of a model that declines, what came of the dialogue counts instead."""
+        state = self._states[model]
+        if state.declined:
+            state.in_a_row = 0
+        elif not state.for_good:
             self._states[model] = _State()
+
+    def worked(self, model: ModelName) -> None:
+        """A dialogue came to something, if not to a program."""
+        if self._states[model].declined and not self._states[model].for_good:
+            self._states[model] = _State()
+
+    def declined(self, model: ModelName, words: str) -> None:
+        """A dialogue came to nothing: the model refused, or said nothing. Each is paid for."""
+        state = self._states[model]
+        if state.for_good:
+            return
+        was_probe, state.probing = state.probing, False
+        state.reason = words
+        state.declined += 1
+        self._rest(state, state.declined, was_probe=was_probe)
 
     def failed(self, model: ModelName, failure: Failure) -> None:
         """A call ended without an answer, retries included."""
@@ -100,14 +120,17 @@ class Breakers:
             return  # the request's own fault says nothing of the model
         state.reason = str(failure)
         state.in_a_row += 1
-        if was_probe or (state.in_a_row >= self._settings.failures and state.until <= self._clock.now()):
-            rest = min(self._settings.longest_rest_s, self._settings.first_rest_s * 2.0**state.rests)
-            state.until = self._clock.now() + rest
-            state.rests += 1
+        self._rest(state, state.in_a_row, was_probe=was_probe)
 
     def abandoned(self, model: ModelName) -> None:
         """A chosen call was not made, or was cancelled: it says nothing of the model."""
         self._states[model].probing = False
+
+    def _rest(self, state: _State, in_a_row: int, *, was_probe: bool) -> None:
+        if was_probe or (in_a_row >= self._settings.failures and state.until <= self._clock.now()):
+            rest = min(self._settings.longest_rest_s, self._settings.first_rest_s * 2.0**state.rests)
+            state.until = self._clock.now() + rest
+            state.rests += 1
 
     def _closed(self, state: _State) -> bool:
         return not state.for_good and not state.probing and state.until <= self._clock.now()

@@ -111,6 +111,14 @@ class Ensemble:
                 self._breakers.abandoned(arm.model)
         return answer
 
+    def worked(self, arm: Arm) -> None:
+        """A dialogue with the arm's model came to something."""
+        self._breakers.worked(arm.model)
+
+    def declined(self, arm: Arm, words: str) -> None:
+        """The arm's model refused, or said nothing; ``words`` are what people are told of it."""
+        self._breakers.declined(arm.model, words)
+
     @property
     def policy(self) -> ArmPolicy:
         """To be told what came of proposals."""

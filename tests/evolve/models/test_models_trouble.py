@@ -225,50 +225,6 @@ def test_a_provider_that_stays_down_pauses_the_run(evolve, toy, tmp_path):
     assert "paused: no model can be asked" in result.output
 
 
-LIMITED = '[[llm.models]]\nname = "local/m1"\nweight = 9.0\n[[llm.models]]\nname = "local/m2"\n'
-
-
-def test_a_model_that_is_rate_limited_for_a_day_holds_nobody_up(evolve, toy, tmp_path):
-    def script(asked):
-        limited = asked.body["model"] == "m1"
-        return Reply(answer(asked.number, 1.1), fault=Fault.RATE_LIMIT_AFTER if limited else None, retry_after="86400")
-
-    with serving(script) as server:
-        tables = {"caps": {"candidates": 12, "seconds": 60.0}, "proposers": {"tuner": 1}}
-        file = configured(tmp_path / "c.toml", server, models=LIMITED, **tables)
-        result = evolve("run", toy, "--config", file, "--dir", "r")
-    assert "the cap on candidates was met" in result.output
-    assert "local/m1: rate_limited (HTTP 429): Rate limit reached; the model rests for 86400 s" in result.output
-    asked = [a.body["model"] for a in server.asked]
-    assert asked.count("m1") <= 8, "those that were in flight"
-    with look(evolve.folder) as view:
-        assert {p.model for p in view.storage.programs() if p.proposer == "llm"} == {"local/m2"}
-
-
-def test_a_rate_limit_that_outlasts_the_outage_pauses_the_run_at_once(evolve, toy, tmp_path):
-    def script(asked):
-        return Reply(fault=Fault.RATE_LIMIT_AFTER, retry_after="86400")
-
-    with serving(script) as server:
-        file = configured(tmp_path / "c.toml", server, caps={"seconds": 60.0}, llm__patience={"outage_s": 30.0})
-        result = evolve("run", toy, "--config", file, "--dir", "r")
-    assert result.exit_code == 75, result.output
-    assert "paused: no model can be asked: local/m1: rate_limited (HTTP 429)" in result.output
-    assert len(server.asked) <= 8
-
-
-def test_a_rest_ends_when_the_outage_has_lasted_long_enough(evolve, toy, tmp_path):
-    def script(asked):
-        return Reply(fault=Fault.OVERLOADED)
-
-    patience = {"attempts": 1, "failures": 2, "rest_s": 1000.0, "outage_s": 0.2}
-    with serving(script) as server:
-        file = configured(tmp_path / "c.toml", server, caps={"seconds": 60.0}, llm__patience=patience)
-        result = evolve("run", toy, "--config", file, "--dir", "r")
-    assert result.exit_code == 75, result.output
-    assert "paused: no model can be asked: local/m1: overloaded (HTTP 529)" in result.output
-
-
 POINT = ROOT / "tests" / "data" / "point"
 TYPED = [
     (0, "steer", "cap", "candidates=20"),
