@@ -7,7 +7,7 @@ import pytest
 from evaluators.build import BuiltProgram
 from evaluators.cuda import attesting
 from evaluators.cuda.attestation import Watched
-from evaluators.cuda.attesting import TIMED_ROUNDS, declared_kernels
+from evaluators.cuda.attesting import TIMED_ROUNDS, Attestor, declared_kernels
 from evaluators.cuda.cupti import CuptiUnavailable
 from evaluators.errors import JudgeError
 from evaluators.evaluation import Artifact, Status
@@ -19,8 +19,8 @@ OVERFLOWED = CuptiUnavailable("the counters' buffer overflowed")
 CALIBRATION = SimpleNamespace(plan=SimpleNamespace(workload=SimpleNamespace(name="w")))
 
 
-def steady(monkeypatch, *rounds):
-    """A watched round of a program whose rounds go like this."""
+def steady(monkeypatch, *rounds, idle=(True, True)):
+    """A watched round of a program whose rounds go like this, on a device that is looked at after each stall."""
     coming = iter(rounds)
 
     def watched_round(*arguments):
@@ -29,7 +29,10 @@ def steady(monkeypatch, *rounds):
             raise seen
         return took_us, seen
 
+    looks = iter(idle)
     monkeypatch.setattr(attesting, "_watched_round", watched_round)
+    monkeypatch.setattr(attesting, "_counted", lambda _: Watched(0 if next(looks) else 5, 0, 0, 0))
+    monkeypatch.setattr(attesting, "IDLE_LOOKS", 1)
     return attesting._steady_round(None, None, CALIBRATION, None, (), CALL_US)
 
 
@@ -41,6 +44,35 @@ def test_a_program_that_stalls_until_the_counters_overflow_is_convicted(monkeypa
     with pytest.raises(CandidateFailure, match="where they are timed") as caught:
         steady(monkeypatch, (1e5, OVERFLOWED), (1e5, OVERFLOWED))
     assert caught.value.status is Status.CHEATING
+
+
+@pytest.mark.parametrize("idle", [(False,), (True, False)])
+def test_one_that_others_may_have_held_up_is_not_convicted(monkeypatch, idle):
+    with pytest.raises(CuptiUnavailable, match="others use this device"):
+        steady(monkeypatch, (1e5, OVERFLOWED), (1e5, OVERFLOWED), idle=idle)
+
+
+def test_counters_that_cannot_be_read_after_a_stall_leave_no_verdict(monkeypatch):
+    def unreadable(_):
+        raise CuptiUnavailable("gone")
+
+    monkeypatch.setattr(attesting, "_counted", unreadable)
+    with pytest.raises(JudgeError, match="held up: gone"):
+        attesting._look_for_others(None)
+
+
+def test_that_counters_add_up_is_shown_for_each_number_of_calls(monkeypatch):
+    """Of eight calls any number of grids adds up, and says nothing of a round of 64."""
+    monkeypatch.setattr(attesting, "baseline_side", lambda *_: None)
+    monkeypatch.setattr(attesting, "_watched_round", lambda *_: (1.0, Watched(100, 0, 0, 0)))
+
+    def control(calls):
+        plan = SimpleNamespace(workload=CALIBRATION.plan.workload, calls=calls, layout=SimpleNamespace(sequences=[()]))
+        return attestor._control(None, None, SimpleNamespace(strongest="eager", plan=plan), None)
+
+    attestor = Attestor(None)
+    assert control(8) == ""
+    assert "do not add up" in control(64)
 
 
 def test_one_that_was_held_up_once_is_watched_again(monkeypatch):
