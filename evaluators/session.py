@@ -38,14 +38,12 @@ from evaluators.exchange import Asked, Exchange
 from evaluators.failure import CandidateFailure, verdict_of_exit
 from evaluators.layout import Layout, slot_views
 from evaluators.runner_log import RunnerLog
+from evaluators.turn_time import turn_ns
 from evaluators.zygote.client import Child
 
 PEEKS = 16
 """Output elements the judge reads at once after each reply; they must still be there when the runner has stopped."""
 STOP_DEADLINE_S = 5.0
-STOPPING_NS = 25_000
-"""Processor time beyond a turn's clock that is not counted: a runner stops within it, 99 times of 100. What is counted
-is a system call, for instance, that fetches inputs into the cache for milliseconds after the clock was read."""
 EXIT_DEADLINE_S = 2.0
 ROUND_S = 10.0
 """What all calls of a round may take, beside one call's deadline: rounds are planned for half a second."""
@@ -224,14 +222,14 @@ class Session:
                     self._channel.fileno(), self.child.pidfd, packets[part], answers[part], places[part],
                     self.outputs.bytes, most_ns - total_ns,
                 )  # fmt: skip
+            replied_ns = self.child.used_ns()  # it was told to stop a moment ago
             self._answered(asked, answers[part], call_deadline_s)
             waited_ns += max(self.stop() - before_ns, 0)
             self._assert_quiet()
-            # No core works for longer than the clock runs, but after a turn or without having been let go on.
-            turn_ns = max(asked.total_ns, (self._used_ns - used_ns) // self._cores - STOPPING_NS)
+            took_ns = turn_ns(asked.total_ns, replied_ns - used_ns, self._used_ns - replied_ns, self._cores)
             seen.append(asked.seen)
-            turns_us.append(turn_ns / 1000 / length)
-            total_ns += turn_ns
+            turns_us.append(took_ns / 1000 / length)
+            total_ns += took_ns
             if end < len(slots):
                 yield None
         waited_share = waited_ns / max(total_ns, 1)
