@@ -1,5 +1,7 @@
 """How the attestation stage goes about its rounds: what is held up, what was not timed before, and what was built."""
 
+from contextlib import nullcontext
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -9,6 +11,7 @@ from evaluators.cuda import attesting
 from evaluators.cuda.attestation import Watched
 from evaluators.cuda.attesting import TIMED_ROUNDS, Attestor, declared_kernels
 from evaluators.cuda.cupti import CuptiUnavailable
+from evaluators.cuda.recording import Activity
 from evaluators.errors import JudgeError
 from evaluators.evaluation import Artifact, Status
 from evaluators.failure import CandidateFailure
@@ -109,6 +112,52 @@ def test_a_process_that_was_not_timed_is_timed_before_it_is_watched(monkeypatch)
 def test_a_process_that_was_timed_is_held_to_its_times(monkeypatch):
     times = {"w": {"eager": PairedTimes(ours=[19.0, 20.0, 40.0])}}
     assert call_us(monkeypatch, times) == (20.0, 0)
+
+
+@pytest.fixture
+def looked_at(monkeypatch):
+    """Attests a program that is judged in brief rounds; returns what is said, and which rounds were used for what."""
+    used = []
+    layout = SimpleNamespace(sequences=[(0,)])
+    plan = SimpleNamespace(workload=CALIBRATION.plan.workload, calls=1, layout=layout)
+    planned, brief = (SimpleNamespace(plan=plan, kind=kind) for kind in ("planned", "brief"))
+    kernel = Activity("kernel", "soft", 7, 1, 0, 20_000, 0, (1, 1, 1), (64, 1, 1), 32, 0, 0)
+    for name, value in {
+        "_as_timed": lambda *_: brief,
+        "_call_us": lambda *_: CALL_US,
+        "_eager": lambda *_: {},
+        "candidate_side": lambda *_: None,
+        "_counted": lambda _: Watched(0, 0, 0, 0),
+    }.items():
+        monkeypatch.setattr(attesting, name, value)
+    attestor = Attestor(Path("recorder.so"), tried=True, watcher=SimpleNamespace(reserved=nullcontext))
+    monkeypatch.setattr(attestor, "_control", lambda b, a, chosen, w: used.append(("control", chosen.kind)) or "")
+    monkeypatch.setattr(attestor, "_record", lambda *_: {"w": ([0], [[kernel]])})
+
+    def attest(watched_us):
+        def orders(arena, side, chosen, watcher, call_us):
+            used.append(("watched", chosen.kind))
+            return ((Watched(1, 0, 0, 0, call_us=watched_us),),)
+
+        monkeypatch.setattr(attesting, "_watched_orders", orders)
+        bench = SimpleNamespace(task=SimpleNamespace(libraries=True))
+        trail = SimpleNamespace(enter=lambda stage: None)
+        return attestor.attest(bench, None, SimpleNamespace(trail=trail, program=program()), {"w": planned}), used
+
+    return attest
+
+
+def test_the_counters_are_tried_on_planned_rounds_and_the_program_in_those_by_which_it_was_judged(looked_at):
+    found, used = looked_at(21.0)
+    assert used == [("control", "planned"), ("watched", "brief")]
+    assert (found.watched, found.missing) == (True, "")
+
+
+def test_a_program_that_is_slower_while_it_is_counted_passes_as_one_that_was_not_watched(looked_at):
+    found, _ = looked_at(60.0)
+    assert not found.watched
+    assert found.missing == "w: its calls take 60 us where they are counted, 20 us where they are timed"
+    assert found.workloads[0].watched_us == 60.0
 
 
 def program(*texts):
