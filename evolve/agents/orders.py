@@ -35,6 +35,20 @@ def withdraw(desk: Desk, number: int) -> SteerRecord:
     raise UsageError(f"run {desk.directory}: no hint or ban {number}; see: evolve steer {desk.directory} list")
 
 
+def release(desk: Desk, number: int) -> SteerRecord:
+    """End the lease of an agent that will not answer: its place is free, and nobody waits for it.
+
+    Raises:
+        UsageError: there is no open lease of that number.
+    """
+    leases = desk.mailbox.open_leases(desk.mailbox.now())
+    for lease in leases:
+        if lease.id == number:
+            return desk.mailbox.release(lease, f"lease {number} of {lease.agent}")
+    known = ", ".join(f"{lease.id} ({lease.agent})" for lease in leases) or "none"
+    raise UsageError(f"run {desk.directory}: no open lease {number}; open: {known}")
+
+
 def pause(desk: Desk, island: int) -> SteerRecord:
     """Propose nothing on an island from now on.
 

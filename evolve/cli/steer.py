@@ -62,6 +62,14 @@ def withdraw(number: int, as_json: bool, display: DisplayMode) -> int:
 
 
 @steer.command()
+@click.argument("lease", type=int)
+@output_options
+def release(lease: int, as_json: bool, display: DisplayMode) -> int:
+    """End LEASE of an agent that will not answer; a late answer is taken all the same."""
+    return _order(lambda desk: orders.release(desk, lease), as_json, display)
+
+
+@steer.command()
 @click.argument("island", type=int)
 @output_options
 def pause(island: int, as_json: bool, display: DisplayMode) -> int:

@@ -16,6 +16,8 @@ class Steer(StrEnum):
     RESUME = "resume"
     WEIGHT = "weight"
     CAP = "cap"
+    RELEASE = "release"
+    """Ends a lease."""
     WITHDRAW = "withdraw"
     """Takes back a hint or a ban."""
 
@@ -29,7 +31,7 @@ class SteerRecord:
     text: str
     """One line: what a hint or ban says in prompts; of the others, what was done."""
     argument: str = ""
-    """A ban's pattern; an island's number; ``NAME=VALUE`` of a weight or cap; the number of what is withdrawn."""
+    """A ban's pattern; an island's number; ``NAME=VALUE`` of a weight or cap; the number of what is taken back."""
     at: float = 0.0
     """Seconds since the epoch."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 
 from sqlalchemy import URL, Connection, Engine, inspect, text
@@ -98,9 +99,10 @@ def _migrate(engine: Engine) -> None:
     config = Config()
     folder = Path(__file__).with_name("revisions")
     config.set_main_option("script_location", str(folder).replace("%", "%%"))
-    with engine.execution_options(write=True).begin() as connection:
-        if is_postgresql(engine):
-            one_at_a_time(connection)
+    with (
+        engine.execution_options(write=True).begin() as connection,
+        one_at_a_time(connection) if is_postgresql(engine) else nullcontext(),
+    ):
         config.attributes["connection"] = connection
         command.upgrade(config, "head")
 

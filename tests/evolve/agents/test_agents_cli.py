@@ -112,6 +112,7 @@ def test_mistakes_are_one_line_and_exit_code_2(evolve: CommandLine, run: Path) -
         (("tell", "night", 1, "nul.py"), "nul.py: not a text"),
         (("ask", "night", "--agent", " "), "a name has 1 to 100 characters"),
         (("steer", "night", "cap", "candidates=x"), "'x' is not a number"),
+        (("steer", "night", "release", "7"), "no open lease 7; open: 1 (agent)"),
         (("run", "night", "--proposers", "oracle"), "'oracle': one of"),
     ]:
         done = evolve(*arguments)
