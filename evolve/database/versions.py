@@ -35,6 +35,17 @@ def open_database(url: str, *, read_only: bool = False) -> Engine:
     return open_engine(parsed, read_only=read_only)
 
 
+def check_reachable(url: str) -> None:
+    """See early whether a run can be kept there; nothing is written. Of files nothing is said but that it is a URL.
+
+    Raises:
+        UsageError: it is no database URL, or its server cannot be reached.
+    """
+    parsed = parse_url(url)
+    if parsed.get_backend_name() != "sqlite":
+        _revision(parsed)
+
+
 def create_database(url: str) -> Engine:
     """Open a database of our version, or make the tables in an empty or missing one.
 
