@@ -42,6 +42,10 @@ class RunView:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def __repr__(self) -> str:
+        record, programs = self.record, self.storage.totals().charge.candidates
+        return f"<run {self.directory}: task {record.task_name}, {programs} programs, {record.status}>"
+
     @property
     def record(self) -> RunRecord:
         """Name, task, settings, status, heartbeat, as stored now."""

@@ -22,6 +22,10 @@ class Steer(StrEnum):
     """Takes back a hint or a ban."""
 
 
+_AREA = {Steer.PAUSE: "island", Steer.RESUME: "island", Steer.WEIGHT: "weight", Steer.CAP: "cap"}
+"""Orders of one area and name replace each other."""
+
+
 @dataclass(frozen=True)
 class SteerRecord:
     """One order, as stored."""
@@ -46,6 +50,15 @@ class Steering:
     """Islands on which nothing new is proposed."""
     records: tuple[SteerRecord, ...] = ()
     """Every order, oldest first."""
+
+    @property
+    def latest(self) -> frozenset[int]:
+        """Numbers of the orders that no later one replaced: of those on one island, weight or cap the last holds.
+
+        A hint or ban holds until it is withdrawn; a withdrawal has done its work.
+        """
+        last = {(_AREA[r.kind], r.argument.partition("=")[0]): r.id for r in self.records if r.kind in _AREA}
+        return frozenset({*last.values(), *(record.id for record in (*self.hints, *self.bans))})
 
     @property
     def wishes(self) -> tuple[str, ...]:

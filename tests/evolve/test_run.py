@@ -313,6 +313,7 @@ class TestView:
         world = World(tmp_path)
         await world.run()
         view = evolve.open_run(world.directory)
+        assert repr(view) == f"<run {world.directory}: task {view.record.task_name}, 30 programs, finished>"
         table = view.programs()
         assert list(table["number"]) == list(range(1, 31))
         best = view.best()
@@ -324,6 +325,12 @@ class TestView:
         assert (line[0].number, line[-1].number) == (best.number, 1)
         assert all(child.parents[0] == parent.number for child, parent in pairwise(line))
         view.close()
+
+    def test_what_a_notebook_catches_is_at_hand(self, tmp_path: Path) -> None:
+        import evolve  # noqa: PLC0415
+
+        with pytest.raises(evolve.UsageError, match=r"no such run|no run"):
+            evolve.open_run(tmp_path)
 
     async def test_without_pandas_rows_are_dicts(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         world = World(tmp_path)
