@@ -63,7 +63,7 @@ class ProviderSettings(Frozen):
 class ModelSettings(Frozen):
     """One model of the ensemble."""
 
-    name: str
+    name: Annotated[str, Field(examples=["provider/model"])]
     """``provider/model``."""
     weight: NonNegativeFloat = 1.0
     operators: tuple[str, ...] = ()
