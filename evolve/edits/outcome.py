@@ -63,6 +63,9 @@ REPAIRABLE = frozenset(
 )
 """Worth one more call that shows what did not fit."""
 
+DECLINES = frozenset({Reason.REFUSAL, Reason.EMPTY, Reason.REASONING_ONLY})
+"""The model did not try."""
+
 
 @dataclass(frozen=True)
 class Edited:
