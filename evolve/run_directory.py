@@ -104,8 +104,10 @@ class RunDirectory:
     def locked(self) -> bool:
         """Whether a process writes this run now. A glance: the next instant it may be another answer."""
         try:
-            with (self.path / "lock").open("a+") as lock:
+            with (self.path / "lock").open() as lock:
                 fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except FileNotFoundError:
+            return False
         except BlockingIOError:
             return True
         except OSError as error:

@@ -25,6 +25,7 @@ from evolve.proposers.tuner import Tuner
 from evolve.replay.recording import Recording, open_recording
 from evolve.replay.replayer import Replayed
 from evolve.replay.replayer import replay as run_again
+from evolve.run_directory import RunDirectory
 from evolve.types import Proposer
 
 
@@ -47,7 +48,10 @@ def replay(run: Path, directory: Path | None, as_recorded: tuple[str, ...], as_j
     number by number. Exit code 3 if something differs; the line names the first program that does.
     """
     output = open_output(display, as_json)
-    recording = open_recording(_find(run))
+    found = _find(run)
+    if found.is_dir() and RunDirectory(found).locked():  # what is not finished yet would count as a difference
+        raise UsageError(f"run {run}: its search goes on: replay it when it has ended")
+    recording = open_recording(found)
     with closing(recording.storage), _places(directory) as (where, scratch):
         task = _task(recording, scratch)
 
