@@ -73,6 +73,11 @@ class Edited:
     """The answer's own words on the change; one line, data."""
     tolerated: frozenset[Tolerance] = frozenset()
 
+    @property
+    def words(self) -> str:
+        """Everything in it that the answers said and that is stored."""
+        return f"{self.source}\n{self.note}"
+
 
 @dataclass(frozen=True)
 class Unusable:
@@ -85,6 +90,11 @@ class Unusable:
     """The SEARCH text that does not fit, as the model wrote it."""
     closest: str = ""
     """What the program has at the place most like it."""
+
+    @property
+    def words(self) -> str:
+        """Everything in it that the answers said and that is stored."""
+        return self.message
 
     @property
     def repairable(self) -> bool:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from evolve.database.codec import storable
 from evolve.llm.answer import Answer, Usage
 from evolve.llm.budget import BudgetGate
+from evolve.llm.classify import shortened
 from evolve.llm.clock import Clock
 from evolve.llm.draft import Draft, input_estimate, worst_usage
 from evolve.llm.errors import Failure, FailureKind, Scope
@@ -107,19 +109,24 @@ class Cashier:
             first_byte_s=self._patience.first_byte_s,
             silence_s=self._patience.silence_s,
         )
-        trouble = await exchange(plan, draft, deadlines, self._clock)
-        # An answer that is whole is kept, even if the connection broke right after it: it is paid for.
-        if isinstance(trouble, Refusal) or (trouble is not None and draft.finish is None):
-            return self._clean(trouble)
-        return self._clean(draft.to_answer(call.request, plan.quirks.notes()))
+        try:
+            trouble = await exchange(plan, draft, deadlines, self._clock)
+            # An answer that is whole is kept, even if the connection broke right after it: it is paid for.
+            if isinstance(trouble, Refusal) or (trouble is not None and draft.finish is None):
+                return self._clean(trouble)
+            return self._clean(draft.to_answer(call.request, plan.quirks.notes()))
+        except Exception as error:  # a server may send what nobody thought of: it costs this request, not the search
+            words = f"the answer cannot be read: {type(error).__name__}: {error}"
+            return self._clean(Failure(FailureKind.BROKEN_STREAM, Scope.RETRY, storable(words)))
 
     def _clean(self, outcome: Outcome) -> Outcome:
-        clean = self._redactor.clean
+        clean = self._redactor.clean_part  # a page or an answer may end in the middle of a key
         if isinstance(outcome, Refusal):
-            failure = replace(outcome.failure, message=clean(outcome.failure.message))
-            return Refusal(replace(outcome.complaint, message=clean(outcome.complaint.message)), failure)
+            message = shortened(clean(outcome.complaint.message))
+            failure = replace(outcome.failure, message=message)
+            return Refusal(replace(outcome.complaint, message=message), failure)
         if isinstance(outcome, Failure):
-            return replace(outcome, message=clean(outcome.message))
+            return replace(outcome, message=shortened(clean(outcome.message)))
         return replace(
             outcome,
             text=clean(outcome.text),

@@ -38,6 +38,9 @@ CALL_FAILED = "call_failed"
 KNOWN = "known"
 """The outcome of a dialogue whose program the run holds already."""
 
+HOLDS_KEY = "holds_key"
+"""The outcome of a dialogue whose answers make up a key when they are put together; each is without one."""
+
 TOO_LONG = "too_long"
 """The outcome of a dialogue that could not be gone on with after a crash."""
 
@@ -163,6 +166,9 @@ class LlmProposer:
             return Dropped(CALL_FAILED, str(error), self._learnt)
         except CapError as error:
             raise BudgetRefusedError(error.reason) from None
+        variable = self._parts.ensemble.holder(spoken.outcome.words)
+        if variable is not None:
+            return self._dropped(context, draft.arm, HOLDS_KEY, f"what it answered holds the key that {variable} holds")
         if isinstance(spoken.outcome, Edited):
             return self._offered(context, draft, spoken, spoken.outcome)
         return self._dropped(context, draft.arm, spoken.outcome.reason.value, spoken.outcome.message)
