@@ -71,5 +71,5 @@ def _rules(facts: Facts) -> list[tuple[bool, Bottleneck, str]]:
         ),
         (busy < BUSY, Bottleneck.OCCUPANCY, f"threads work {busy:.0%} of the time"),
         (waits >= WARM_GAIN, Bottleneck.LATENCY, f"waits for memory {waits:.0%} of its time without filling it"),
-        (facts.busy is not None, Bottleneck.COMPUTE, f"compute-bound{code}"),
+        (facts.busy is not None, Bottleneck.COMPUTE, f"busy{code}; far from both limits: latency or instruction mix"),
     ]

@@ -153,21 +153,22 @@ class Builds:
         return known
 
     def _compile(self, task: Task, source: str, language: Language, order: Mapping[str, Any], key: str) -> BuiltProgram:
-        started = time.monotonic()
-        built = builder_of(language)
+        started, built = time.monotonic(), builder_of(language)
+        until = started + task.limits.build_s
         assert built is not None
         artifact = self._store / f"{key[:32]}-{secrets.token_hex(4)}{Path(built.artifact).suffix}"
         payload = {"language": language, "order": order}
         try:
             with self._folder() as folder:
                 (folder / built.source_name).write_text(source, encoding="utf-8", errors="replace")
-                log = self._run_builder(task, folder, built, payload)
+                log = self._run_builder(task, folder, built, payload, until)
                 take_artifact(folder / built.artifact, artifact)
                 artifacts = _texts(folder, built.texts, log)
-                measures, found = read_report(folder / REPORT), _texts(folder, built.report_texts)
-            if built.runs_source:  # what lies there then is the program's word
+                if not built.runs_source:  # else what lies there now is the program's word
+                    measures, found = read_report(folder / REPORT), _texts(folder, built.report_texts)
+            if built.runs_source:
                 with self._folder() as folder:
-                    self._run_builder(task, folder, built, {**payload, "built": str(artifact)}, artifact)
+                    self._run_builder(task, folder, built, {**payload, "built": str(artifact)}, until, artifact)
                     measures, found = read_report(folder / REPORT), _texts(folder, built.report_texts)
         except BaseException:
             _forget(artifact)
@@ -191,7 +192,7 @@ class Builds:
             remove_tree(folder)
 
     def _run_builder(
-        self, task: Task, folder: Path, built: Builder, payload: Mapping[str, Any], *readable: Path
+        self, task: Task, folder: Path, built: Builder, payload: Mapping[str, Any], until: float, *readable: Path
     ) -> str:
         request = SpawnRequest(
             role="builder",
@@ -213,7 +214,7 @@ class Builds:
         )
         child = self._zygote.spawn(request)
         try:
-            log, status = child.collect(task.limits.build_s, LOG_CAP)
+            log, status = child.collect(max(until - time.monotonic(), 0.0), LOG_CAP)
         finally:
             child.kill()
             child.close()

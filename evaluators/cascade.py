@@ -44,6 +44,8 @@ class Case:
     attestation: Attestation | None = None
     pace_us: dict[str, float] = field(default_factory=dict)
     """Workload -> what a call seemed to take before its rounds were chosen."""
+    fought: Mapping[str, PairedTimes] = field(default_factory=dict)
+    """Workload -> times of a duel that the program fought in other processes."""
 
 
 def smoke(bench: Bench, arena: Arena, case: Case) -> None:
@@ -167,15 +169,19 @@ def in_pace(
     times: PairedTimes,
     play: Play,
 ) -> None:
-    """Have ``count`` rounds played: brief ones where one of the programs is slow, for as long as it is."""
+    """Have ``count`` rounds played: brief ones where one of the candidates is slow, for as long as it is.
+
+    A single candidate is paired with a baseline, whose times make no round count.
+    """
     done = 0
     for chosen in (paced(bench, arena, calibration, *cases), calibration):
         for _ in play(chosen, done):
-            if max(times.ours[-1], times.theirs[-1]) < chosen.plan.least_us:
+            if max((times.ours[-1], times.theirs[-1])[: len(cases)]) < chosen.plan.least_us:
                 times.withdraw()
                 for case in cases:
                     case.pace_us[chosen.plan.workload.name] = 0.0
                 break
+            times.planned = times.planned or chosen is calibration
             done += 1
         if done == count:
             return
@@ -185,6 +191,21 @@ def paced(bench: Bench, arena: Arena, calibration: WorkloadCalibration, *cases: 
     """The rounds of a workload for these programs: the planned ones, or brief ones where one of them is slow."""
     slowest_us = max(pace_us(bench, arena, calibration, case) for case in cases)
     return briefly(calibration) if too_long(calibration, slowest_us) else calibration
+
+
+def paced_alone(bench: Bench, arena: Arena, calibration: WorkloadCalibration, case: Case) -> WorkloadCalibration:
+    """The rounds of a workload for a program that is paired with nobody: brief ones where it is slow in them too."""
+    chosen = paced(bench, arena, calibration, case)
+    if chosen is calibration:
+        return calibration
+    side = candidate_side(bench, case, chosen)
+    warm_up(side, chosen, arena)
+    slots = draw_slots(chosen.plan, arena.rng)
+    arena.fill(side.session, chosen.content, slots)
+    if one_round(side, chosen.plan, slots, arena.rng) >= chosen.plan.least_us:
+        return chosen
+    case.pace_us[chosen.plan.workload.name] = 0.0
+    return calibration
 
 
 def pace_us(bench: Bench, arena: Arena, calibration: WorkloadCalibration, case: Case) -> float:

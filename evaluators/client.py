@@ -83,8 +83,11 @@ class Judge(Protocol):
         """
         ...
 
-    def device_s(self) -> float | None:
-        """Seconds of the device that went to what the calling task asked and has no answer to; ``None``: unknown."""
+    def device_s(self, asker: asyncio.Task[Any] | None = None) -> float | None:
+        """Seconds of the device that went to what ``asker`` asked and has no answer to; ``None``: unknown.
+
+        Where nobody is named the calling task is meant.
+        """
         ...
 
     async def profile(self, source: str, language: Language) -> Profile | None:
@@ -162,9 +165,9 @@ class ProcessJudge:
         """See :class:`Judge`."""
         return self._device.held_up_s(last_s)
 
-    def device_s(self) -> float:
+    def device_s(self, asker: asyncio.Task[Any] | None = None) -> float:
         """See :class:`Judge`."""
-        number = self._asked.get(_this_task())
+        number = self._asked.get(asker or _this_task())
         return 0.0 if number is None else self._device.device_s(number)
 
     async def profile(self, source: str, language: Language) -> Profile | None:
@@ -193,9 +196,14 @@ class ProcessJudge:
         task = _this_task()
         self._device.forget(self._asked.get(task, number))
         self._asked[task] = number
+        self._device.open(number)
         self._writer.write(pack({"id": number, "method": method, "params": params}))
         try:
             answer = await future
+        except BaseException:
+            # Until its task has ended somebody may want to know what it had of the device.
+            task.add_done_callback(lambda _: self._device.forget(number))
+            raise
         finally:
             self._waiting.pop(number, None)
         self._device.forget(self._asked.pop(task))

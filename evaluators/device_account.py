@@ -56,15 +56,19 @@ class DeviceAccount:
         self._waits: deque[tuple[float, float]] = deque(maxlen=KEPT_WAITS)
         self._waiting_since: float | None = None
 
+    def open(self, question: int) -> None:
+        """Keep account of a question from here on, until it is forgotten; of others nothing is kept."""
+        self._had[question] = 0.0
+
     def note(self, question: int, news: DeviceNews) -> None:
         """The judge told this of a question, now."""
         now = self._clock()
         if news is DeviceNews.HELD_UP:
             self._waiting_since = now
-        elif news is DeviceNews.HAS_DEVICE:
+        elif news is DeviceNews.HAS_DEVICE and question in self._had:
             self._since[question] = now
         elif news is DeviceNews.GIVES_BACK and question in self._since:
-            self._had[question] = self._had.get(question, 0.0) + now - self._since.pop(question)
+            self._had[question] += now - self._since.pop(question)
         elif news is DeviceNews.GOES_ON and self._waiting_since is not None:
             self._waits.append((self._waiting_since, now))
             self._waiting_since = None

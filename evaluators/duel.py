@@ -30,7 +30,12 @@ StartPair = Callable[[], AbstractContextManager[tuple[Case, Case]]]
 
 
 def run_duel(
-    bench: Bench, arena: Arena, calibrations: Mapping[str, WorkloadCalibration], start: StartPair, trail: Trail
+    bench: Bench,
+    arena: Arena,
+    calibrations: Mapping[str, WorkloadCalibration],
+    start: StartPair,
+    trail: Trail,
+    times: dict[str, PairedTimes],
 ) -> Duel:
     """Paired rounds on every search workload until the confidence sequence decides, or the rounds run out.
 
@@ -40,9 +45,10 @@ def run_duel(
         calibrations: by workload.
         start: starts the two.
         trail: the challenger's, for the cost.
+        times: where they go, by workload.
     """
     weights = normalised_weights(bench.task.search_workloads())
-    times = {name: PairedTimes() for name in weights}
+    times |= {name: PairedTimes() for name in weights}
     interval: Interval | None = None
     outcome: DuelOutcome | None = None
     rounds = 0

@@ -75,7 +75,7 @@ def preload(task: Task, *, interprets: bool = False) -> tuple[str, ...]:
         return _RUNNING
     missing = [name for name in ("torch", "triton") if importlib.util.find_spec(name) is None]
     if missing:
-        raise UsageError(f"task {task.name} needs {' and '.join(missing)}: pip install kernel-evolve[gpu]")
+        raise UsageError(f"task {task.name} needs {' and '.join(missing)}: pip install -e '.[gpu]' in the clone")
     return (*_RUNNING, *_TORCH, *(_INTERPRETING if interprets else ()))
 
 

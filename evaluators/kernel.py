@@ -10,7 +10,7 @@ from dataclasses import replace
 from evaluators.arena import Arena
 from evaluators.build import BuiltProgram, lint
 from evaluators.calibration import Bench, WorkloadCalibration, calibrate
-from evaluators.cascade import Case, correctness, smoke, timed_rounds
+from evaluators.cascade import Case, correctness, paced_alone, smoke, timed_rounds
 from evaluators.check_set import CheckSet
 from evaluators.checker import Checker
 from evaluators.confidence import least_rounds, ratio_interval
@@ -135,9 +135,11 @@ class KernelJudge:
         trail = Trail()
         try:
             with self.rivals(trail, challenger, occupant) as start:
-                duel = run_duel(self.bench, self.arena, self.calibrations, start, trail)
+                times: dict[str, PairedTimes] = {}
+                duel = run_duel(self.bench, self.arena, self.calibrations, start, trail, times)
                 if duel.outcome is DuelOutcome.CHALLENGER and source_hash(challenger[0]) not in self._attested:
                     with start() as (ours, _):
+                        ours.fought = times
                         self._attest(ours)
                 return duel.model_copy(update={"cost": trail.cost()})
         except CandidateFailure as failure:
@@ -154,7 +156,8 @@ class KernelJudge:
             program = self._build(trail, source, language, observed=True)
             with self._on_device(trail), self._case(self.arena, program, trail) as case:
                 trail.enter(Stage.PROFILE)
-                calibration, samples = self.calibrations[workload.name], self._platform.can_sample
+                calibration = paced_alone(self.bench, self.arena, self.calibrations[workload.name], case)
+                samples = self._platform.can_sample
                 found = profile_case(self.bench, self.arena, case, calibration, device_class, samples=samples)
                 found = self._platform.observe(found, self.bench, self.arena, case, calibration)
         except (CandidateFailure, JudgeError) as failure:
@@ -294,11 +297,13 @@ class KernelJudge:
         """Have a profiler look at the program's rounds; the book is kept by its source.
 
         Done to what would be the best that this judge has seen, to the winner of a duel and in a confirmation: below
-        that a program gains nothing by a round that is not what it seems.
+        that a program gains nothing by a round that is not what it seems. Where something could not be looked at, it
+        is tried again when the program wins a duel.
         """
         chosen = {name: self.calibrations[name] for name in self._weights}
         case.attestation = self._platform.attest(self.bench, self.arena, case, chosen)
-        self._attested.add(case.program.source_hash)
+        if case.attestation is None or not case.attestation.missing:
+            self._attested.add(case.program.source_hash)
 
     def _looked_at(self, failure: CandidateFailure) -> CandidateFailure:
         """The failure with what the device says of it, or ours where it is the device that failed."""

@@ -3,11 +3,13 @@
 On a CPU such a round is simply cut (:meth:`RoundPlan.shortened`). On a GPU rounds are launched as they were captured,
 so other orders, of fewer calls, are captured. Being slow buys nothing: a brief round counts only where a call took
 ``SLOW_FACTOR`` times as long as the strongest baseline's, so that whatever it says is the score of a slow program; and
-as many of its fewer calls are checked.
+as many of its fewer calls are checked. Nor may an empty round, which takes as long however few its calls are, hide what
+a call takes: of short calls a brief round has more, and where it would have all of them there is none.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from evaluators.calibration import WorkloadCalibration
@@ -16,24 +18,33 @@ LONG_ROUND_S = 0.2
 """Rounds of a slow program are not longer than this, if they can be."""
 SLOW_FACTOR = 10.0
 BRIEF_CALLS = 8
+"""At least."""
+EMPTY_FACTOR = 10.0
+"""A brief round that counts takes so many empty rounds, and the strongest baseline's of as many calls takes one."""
 
 
 def too_long(calibration: WorkloadCalibration, call_us: float) -> bool:
     """Whether the rounds are too long for a program whose calls seem to take ``call_us``."""
     orders = calibration.plan.layout.sequences
-    if not orders or calibration.strongest is None or len(orders[0]) <= BRIEF_CALLS:
+    if not orders or calibration.strongest is None or len(orders[0]) <= brief_calls(calibration):
         return False
     return call_us * len(orders[0]) > 1e6 * LONG_ROUND_S and call_us >= _slow_us(calibration)
 
 
+def brief_calls(calibration: WorkloadCalibration) -> int:
+    """How many calls a brief round of this workload has."""
+    empty_round_us = max(calibration.empty_us.values()) * len(calibration.plan.layout.sequences[0])
+    return max(math.ceil(EMPTY_FACTOR * empty_round_us / _slow_us(calibration)), BRIEF_CALLS)
+
+
 def briefly(calibration: WorkloadCalibration) -> WorkloadCalibration:
     """The same workload with the beginnings of the same orders."""
-    plan = calibration.plan
-    orders = tuple(order[:BRIEF_CALLS] for order in plan.layout.sequences)
+    plan, calls = calibration.plan, brief_calls(calibration)
+    orders = tuple(order[:calls] for order in plan.layout.sequences)
     layout = replace(plan.layout, sequences=orders)
-    brief = replace(plan, layout=layout, calls=BRIEF_CALLS, cold=False, least_us=_slow_us(calibration))
+    brief = replace(plan, layout=layout, calls=calls, cold=False, least_us=_slow_us(calibration))
     # An empty round takes as long however few its calls are.
-    share = len(plan.layout.sequences[0]) / BRIEF_CALLS
+    share = len(plan.layout.sequences[0]) / calls
     return replace(calibration, plan=brief, empty_us={name: us * share for name, us in calibration.empty_us.items()})
 
 

@@ -45,7 +45,7 @@ class RoundPlan:
     turns: int = 1
     """Into how many turns a round's calls are divided."""
     least_us: float = 0.0
-    """A round counts only where a call of one of the two took so long: it was planned for a slow program."""
+    """A round counts only where a call of a candidate took so long: it was planned for a slow program."""
 
     def turn_lengths(self, calls: int) -> list[int]:
         """How many of so many calls each turn has: as equal as can be."""

@@ -52,6 +52,8 @@ class PairedTimes:
     """For each round the smaller of the two programs' waited shares: a program can make itself wait, not the other."""
     unresolved: list[bool] = field(default_factory=list)
     """For each round whether both programs' calls were too short to be told apart."""
+    planned: bool = False
+    """Whether some of them are rounds that were planned for the workload, and not brief ones for slow programs."""
     timed_s: float = 0.0
     """Between *go* and reply, both programs' rounds together."""
 

@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 from evaluators.errors import TaskError
 from evaluators.shipped import shipped_folder
@@ -141,8 +142,22 @@ def _first_mistake(error: ValidationError, table: dict[str, Any]) -> str:
             near = _nearest(str(first["input"]), re.findall(r"'([^']*)'", expected))
             return f"{where} = {first['input']!r}: must be {expected}{near}{others}"
         case _:
-            message = first["msg"].removeprefix("Value error, ")
-            return f"{where} = {_short(first['input'])}: {message[:1].lower()}{message[1:]}{others}"
+            return f"{where} = {_short(first['input'])}: {_reason(first)}{others}"
+
+
+def _reason(detail: ErrorDetails) -> str:
+    """What is wrong with one value, in TOML's words."""
+    match detail["type"]:
+        case "model_type" | "model_attributes_type":
+            needed = ", ".join(_fields_at(detail["loc"], needed=True))
+            return f"must be a table{f' with {needed}' if needed else ''}"
+        case "tuple_type":
+            return "must be an array"
+        case "dict_type":
+            return "must be a table"
+        case _:
+            message = detail["msg"].removeprefix("Value error, ").replace("Input should", "must")
+            return message[:1].lower() + message[1:]
 
 
 def _short(value: object) -> str:
@@ -158,12 +173,12 @@ def _location(loc: tuple[int | str, ...]) -> str:
     return text or TASK_FILE
 
 
-def _fields_at(loc: tuple[int | str, ...]) -> list[str]:
-    """The valid keys at a place of ``task.toml``."""
+def _fields_at(loc: tuple[int | str, ...], *, needed: bool = False) -> list[str]:
+    """The valid keys at a place of ``task.toml``, or only those that must be there."""
     schema = Task.model_json_schema()
     node: dict[str, Any] = schema
     for part in loc:
         node = node["items"] if isinstance(part, int) else node["properties"][part]
         if "$ref" in node:
             node = schema["$defs"][node["$ref"].rsplit("/", 1)[1]]
-    return list(node.get("properties", ()))
+    return list(node.get("required" if needed else "properties", ()))

@@ -58,7 +58,11 @@ def _check_kind(task: Task) -> None:
     if task.evaluator != "kernel" and task.metric == "time":
         raise ValueError("metric = 'time' (the default): only the kernel evaluator measures it; write metric = 'value'")
     if task.evaluator == "kernel" and not task.baselines:
-        raise ValueError("baselines is empty: a score is the speed-up over the strongest of them; name at least one")
+        example = f'name = "plain", file = "{task.seed_program}", language = "{task.languages[0]}"'
+        raise ValueError(
+            "baselines is empty: a score is the speed-up over the strongest of them; name at least one, for instance "
+            f"baselines = [{{ {example} }}]"
+        )
     if task.best_known is not None and task.metric != "value":
         raise ValueError("best_known: only a task with metric = 'value' has one")
     if task.best_known is not None and not task.best_known_source:

@@ -77,6 +77,7 @@ class Asking:
         config = self.storage.run().config
         opening = Opening(settings=self.settings, proposers=dict(proposers), orders=self.orders, config=config)
         self.storage.note(Step(StepKind.OPEN, text=opening.model_dump_json()))
+        self.storage.promise(0)  # What a process that died had on its way is not on its way any more.
 
     def ask(self, extra: Charge = NOTHING) -> ProposeContext:
         """Choose island, parent and inspirations for the next program.
@@ -90,11 +91,12 @@ class Asking:
         """
         if self.population.best is None:
             raise EvolveError("the seed program has to be judged and placed before anything is asked")
-        begun = self.broken_off.next()
+        begun = self.broken_off.first
         number = self._reserve_number(Charge(candidates=1) + extra, begun.number if begun else None)
         if isinstance(number, StopReason):
             raise BudgetRefusedError(number)
         if begun is not None:
+            self.broken_off.take()
             return self._context(number, begun.island, begun.parent, begun.inspirations, resumes=begun.proposer)
         choice = self.population.choose(number, self.settings.search, turn=self._turn(number))
         others = tuple(elite.number for elite in choice.inspirations)
@@ -148,15 +150,24 @@ class Asking:
         """Whose turn it is under a number: variants tuned inside stay on their island and take nobody's."""
         return number - self.variants
 
-    def _promise(self) -> None:
-        """Say that one more program is on its way, and see which places agents hold by then."""
-        if self.budget.caps.candidates is not None:
-            self.budget.aside = self.storage.promise(self.budget.promised.candidates + 1)
+    def _refusal(self, charge: Charge, *, placed: bool = False) -> StopReason | None:
+        """The cap that forbids one more program, or say that it is on its way: agents see the one or the other."""
+        refusal = self.budget.refusal(charge, placed=placed)
+        if refusal is not None or self.budget.caps.candidates is None:
+            return refusal
+
+        def fits(places: int) -> bool:
+            nonlocal refusal
+            self.budget.aside = places
+            refusal = self.budget.refusal(charge, placed=placed)
+            return refusal is None
+
+        self.storage.promise(self.budget.promised.candidates + 1, fits)
+        return refusal
 
     def _reserve_number(self, charge: Charge, number: int | None = None) -> int | StopReason:
         """Reserve for a proposal under this number, or the next one."""
-        self._promise()
-        reservation = self.budget.reserve(charge)
+        reservation = self._refusal(charge) or self.budget.reserve(charge)
         if isinstance(reservation, StopReason):
             return reservation
         number = number or self.next_number

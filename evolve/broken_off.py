@@ -22,13 +22,15 @@ class BrokenOff:
         """Queue the open dialogues of these proposers; those of others stay as they are."""
         self._waiting = deque(d for d in self._storage.open_dialogues() if d.proposer in proposers)
 
-    def next(self) -> Dialogue | None:
-        """The next one to go on with."""
-        if not self._waiting:
-            return None
+    @property
+    def first(self) -> Dialogue | None:
+        """The next one to go on with; it waits until it is taken."""
+        return self._waiting[0] if self._waiting else None
+
+    def take(self) -> None:
+        """The first one is gone on with."""
         dialogue = self._waiting.popleft()
         self._taken[dialogue.number] = dialogue
-        return dialogue
 
     def put_back(self, number: int) -> None:
         """It could not be gone on with now."""

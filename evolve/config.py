@@ -15,7 +15,7 @@ from pydantic import Field, FiniteFloat, ValidationError, model_validator
 from evaluators.client import SandboxMode
 from evaluators.errors import UsageError
 from evaluators.evaluation import Frozen
-from evolve.config_document import UNSET, Document, short, to_toml
+from evolve.config_document import ASSIGNED, UNSET, Document, short, to_toml
 from evolve.database_url import without_password
 from evolve.llm.settings import LlmSettings
 from evolve.prompts.settings import PromptSettings
@@ -111,7 +111,7 @@ def load_config(path: Path | None = None, assignments: Sequence[str] = (), base:
     if path is not None:
         document.lay_over(_read(path), str(path))
     for assignment in assignments:
-        document.lay_over(_parse_assignment(assignment), "--set")
+        document.lay_over(_parse_assignment(assignment), ASSIGNED)
     return _validated(document)
 
 

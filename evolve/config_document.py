@@ -17,6 +17,8 @@ from evaluators.errors import UsageError
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _USERINFO = re.compile(r"//[^/@\s]*@")
 
+ASSIGNED = "--set"
+"""The origin of what the command line assigns."""
 UNSET = "none"
 """The word for a value that is not there: TOML has none."""
 
@@ -63,7 +65,7 @@ class Document:
         for key, value in addition.items():
             dotted = prefix + key
             if key not in model.model_fields:
-                raise UsageError(f"{origin}: unknown key {dotted!r}{self._nearest(dotted)}")
+                raise UsageError(f"{origin}: unknown key {dotted!r}{self._nearest(dotted, value)}")
             annotation = model.model_fields[key].annotation
             section, many = _section(annotation)
             if section is None or many is tuple:
@@ -84,7 +86,8 @@ class Document:
 
     def _check_list(self, value: object, section: type[BaseModel], dotted: str, origin: str) -> None:
         if not isinstance(value, Sequence) or not all(isinstance(entry, Mapping) for entry in value):
-            raise UsageError(f"{origin}: {dotted!r} is a list of sections: write [[{dotted}]] for each")
+            write = listed(dotted, section) if origin == ASSIGNED else f"write [[{dotted}]] for each"
+            raise UsageError(f"{origin}: {dotted!r} is a list of sections: {write}")
         for entry in value:
             self._level({}, entry, section, f"{dotted}.", origin)
 
@@ -93,11 +96,15 @@ class Document:
             first = next((key for key in known_keys(self.model) if key.startswith(f"{dotted}.")), f"{dotted}.KEY")
             raise UsageError(f"{origin}: {dotted!r} is a section: set one of its keys, for instance {first}")
 
-    def _nearest(self, dotted: str) -> str:
+    def _nearest(self, dotted: str, value: object) -> str:
+        """What was perhaps meant: a key by its whole name or its last part, else a section."""
         known = list(known_keys(self.model))
-        close = difflib.get_close_matches(dotted, known, n=1, cutoff=0.6)
-        tail = dotted.rpartition(".")[2]
+        whole = _first_key(dotted, value)
+        close = difflib.get_close_matches(whole, known, n=1, cutoff=0.6)
+        tail = whole.rpartition(".")[2]
         close = close or [key for key in known if key.rpartition(".")[2] == tail][:1]
+        sections = dict.fromkeys(section for key in known if (section := key.rpartition(".")[0]))
+        close = close or difflib.get_close_matches(dotted, sections, n=1, cutoff=0.6)
         return f": did you mean {close[0]!r}?" if close else f"; known keys: {', '.join(known)}"
 
 
@@ -111,6 +118,13 @@ def known_keys(model: type[BaseModel], prefix: str = "") -> tuple[str, ...]:
         else:
             keys += known_keys(section, f"{prefix}{name}.{'NAME.' if many is dict else ''}")
     return tuple(keys)
+
+
+def listed(dotted: str, section: type[BaseModel]) -> str:
+    """How a list of sections is given on a command line."""
+    first = next(iter(section.model_fields))
+    example = (section.model_fields[first].examples or ["..."])[0]
+    return f"--set '{dotted}=[{{{first}={json.dumps(example)}}}]'"
 
 
 def to_toml(document: Mapping[str, Any]) -> str:
@@ -137,6 +151,14 @@ def _section(annotation: Any) -> tuple[type[BaseModel] | None, type | None]:
     many = get_origin(annotation)
     inner = [a for a in get_args(annotation) if isinstance(a, type) and issubclass(a, BaseModel)]
     return (inner[0], many) if many in {dict, tuple} and inner else (None, None)
+
+
+def _first_key(dotted: str, value: object) -> str:
+    """The dotted name of the first key in ``value``, which stands at ``dotted``."""
+    while isinstance(value, Mapping) and value:
+        key, value = next(iter(value.items()))
+        dotted = f"{dotted}.{key}"
+    return dotted
 
 
 def _may_be_unset(annotation: Any) -> bool:

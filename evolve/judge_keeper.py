@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -22,11 +23,18 @@ STARTS = 3
 READY_S = 1800.0
 """How long a judge may take to get ready, where the task says nothing of it."""
 
+GLANCE_S = 0.01
+"""How often it is looked at the least whether there is time left."""
+
 T = TypeVar("T")
 
 
 class JudgeHungError(JudgeError):
     """No answer within the deadline."""
+
+
+class DeviceSpentError(JudgeError):
+    """It was broken off: it had as much of the device as there was for it."""
 
 
 class TaskFailedError(JudgeError):
@@ -75,6 +83,7 @@ class JudgeKeeper:
         question: Callable[[Judge], Awaitable[T]],
         deadline_s: float,
         *,
+        device_s: float = math.inf,
         alone: bool = False,
         use: Use | None = None,
     ) -> T:
@@ -83,24 +92,29 @@ class JudgeKeeper:
         Args:
             question: what to ask.
             deadline_s: how long to wait; while another judge of this machine has the device no time passes.
+            device_s: how much of the device it may have.
             alone: see above.
             use: where to put down what it took, whatever the end.
 
         Raises:
+            DeviceSpentError: no answer after ``device_s`` of the device; the judge was discarded.
             JudgeHungError: no answer after ``deadline_s``; the judge was discarded.
             JudgeUnavailableError: it cannot be started anew.
             TaskFailedError: the task's evaluator failed on this question.
             JudgeError: it failed; it was discarded.
         """
+        use = use or Use()
         async with self._gate.alone() if alone else self._gate.shared():
             judge = await self._current()
             try:
-                async with _deadline(judge, deadline_s) as limit, _counted(judge, use or Use()):
+                async with _deadline(judge, deadline_s, device_s) as limit, _counted(judge, use):
                     return await question(judge)
             except TimeoutError as error:
                 await self.discard(judge)
                 if not limit.expired():
                     raise JudgeError(f"the judge timed out: {error}") from error
+                if device_s < deadline_s and use.cost.device_s >= device_s:
+                    raise DeviceSpentError(f"no answer within {device_s:.3g} s of the device") from None
                 raise JudgeHungError(f"no answer within {deadline_s:.3g} s") from None
             except TaskError as error:
                 raise TaskFailedError(str(error)) from error
@@ -152,23 +166,31 @@ class JudgeKeeper:
 
 
 @asynccontextmanager
-async def _deadline(judge: Judge, deadline_s: float) -> AsyncIterator[asyncio.Timeout]:
-    """Ends what is in it after so many seconds, to which is added what the judge waits for other judges meanwhile."""
+async def _deadline(judge: Judge, deadline_s: float, device_s: float = math.inf) -> AsyncIterator[asyncio.Timeout]:
+    """Ends what is in it after so many seconds, to which is added what the judge waits for other judges meanwhile.
+
+    Or when what is asked in it has had ``device_s`` of the device: of a judge that cannot say, all that time counts.
+    """
+    asker = asyncio.current_task()
+
+    def left_s(elapsed_s: float) -> float:
+        waited_s, had_s = judge.held_up_s(elapsed_s), judge.device_s(asker)
+        device_left_s = device_s - (elapsed_s - waited_s if had_s is None else had_s)
+        return min(deadline_s + waited_s - elapsed_s, device_left_s)
+
     async with asyncio.timeout(None) as limit:
-        watch = asyncio.create_task(_expire(limit, judge, deadline_s))
+        watch = asyncio.create_task(_expire(limit, left_s))
         try:
             yield limit
         finally:
             watch.cancel()
 
 
-async def _expire(limit: asyncio.Timeout, judge: Judge, deadline_s: float) -> None:
+async def _expire(limit: asyncio.Timeout, left_s: Callable[[float], float]) -> None:
     clock = asyncio.get_running_loop().time
-    started, left_s = clock(), deadline_s
-    while left_s > 0:
-        await asyncio.sleep(left_s)
-        elapsed_s = clock() - started
-        left_s = deadline_s + judge.held_up_s(elapsed_s) - elapsed_s
+    started = clock()
+    while (rest_s := left_s(clock() - started)) > 0:
+        await asyncio.sleep(max(rest_s, GLANCE_S))
     limit.reschedule(clock())
 
 

@@ -14,7 +14,7 @@ from evolve.budget import Charge, Reservation
 from evolve.database.records import DuelRecord
 from evolve.database.steps import Step, StepKind
 from evolve.errors import BudgetRefusedError, JudgeUnavailableError, UnquietError
-from evolve.judge_keeper import JudgeHungError, JudgeKeeper, TaskFailedError, Use
+from evolve.judge_keeper import DeviceSpentError, JudgeKeeper, TaskFailedError, Use
 from evolve.run import SEED_NUMBER, Run
 from evolve.types import Program, StopReason
 
@@ -62,7 +62,7 @@ class Judging:
         """Reserve the worst case of one question, or say which cap forbids it.
 
         Near the cap on device time the worst case is what remains of it, as long as the dearest evaluation so far
-        would fit in; the question is broken off there.
+        would fit in; the question is broken off when it has had that.
         """
         budget = self._run.budget
         worst = self._deadline_s
@@ -150,7 +150,10 @@ class Judging:
         use = Use()
         try:
             profile = await self._keeper.call(
-                lambda judge: judge.profile(program.source, program.language), reservation.worst.device_s, use=use
+                lambda judge: judge.profile(program.source, program.language),
+                self._deadline_s,
+                device_s=reservation.worst.device_s,
+                use=use,
             )
         except JudgeUnavailableError:
             self._run.budget.settle(reservation)
@@ -195,7 +198,8 @@ class Judging:
         while True:
             use = Use()
             try:
-                answer = await self._keeper.call(question, reservation.worst.device_s, alone=tries > 0, use=use)
+                worst_s = reservation.worst.device_s
+                answer = await self._keeper.call(question, self._deadline_s, device_s=worst_s, alone=tries > 0, use=use)
             except JudgeUnavailableError:
                 self._run.budget.settle(reservation)
                 raise
@@ -203,7 +207,7 @@ class Judging:
                 if isinstance(error, TaskFailedError) and program.number == SEED_NUMBER:
                     self._run.booking.abandoned(program, reservation, use.cost)
                     raise TaskError(str(error)) from error
-                if isinstance(error, JudgeHungError) and reservation.worst.device_s < self._deadline_s:
+                if isinstance(error, DeviceSpentError):
                     self._run.booking.cut_short(program, reservation, use.cost)
                     raise BudgetRefusedError(StopReason.DEVICE_SECONDS) from None
                 failure: str | None = str(error)

@@ -24,6 +24,7 @@ from evolve.llm.journal import MemoryJournal
 from evolve.llm.prices import PriceList
 from evolve.llm.provider import provider_settings
 from evolve.llm.settings import LlmSettings, ModelName
+from evolve.llm.waiting import Waiting
 from evolve.model_books import RunGate, RunJournal
 from evolve.prompt_facts import RunFacts
 from evolve.prompts.operators import OPERATORS
@@ -133,8 +134,7 @@ class Models:
             briefing=facts,
             learning=rewards,
             dialogues=dialogues,
-            clock=clock,
-            outage_s=patience.outage_s,
+            waiting=Waiting(clock, patience.outage_s),
         )
         return LlmProposer(parts)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Self
 
@@ -126,7 +127,8 @@ class Run(Asking):
             self.storage.note(Step(StepKind.PASS, context.number))
             self.budget.settle(reservation)
             return None
-        program = self._store(context.number, context.island, proposal, variant_of=context.variant_of)
+        left = self.budget.promised.candidates - 1
+        program = self._store(context.number, context.island, proposal, left, variant_of=context.variant_of)
         self.variants += context.variant_of is not None
         self.budget.settle(reservation, Charge(candidates=1))
         return program
@@ -148,10 +150,7 @@ class Run(Asking):
         ``island`` is where it belongs; ``None`` leaves that to the search. ``placed``: it has a place under the cap on
         candidates, by a lease.
         """
-        refusal = self.budget.reached()
-        if refusal is None:
-            self._promise()
-            refusal = self.budget.refusal(Charge(candidates=1), placed=placed)
+        refusal = self.budget.reached() or self._refusal(Charge(candidates=1), placed=placed)
         if refusal is not None:
             return refusal
         self.storage.note(Step(StepKind.TAKE, self.next_number, island))
@@ -167,7 +166,7 @@ class Run(Asking):
         self.budget.caps = caps
 
     def _add(self, island: int, proposal: Proposal, answer: int | None = None) -> Program:
-        program = self._store(self.next_number, island, proposal, answer=answer)
+        program = self._store(self.next_number, island, proposal, self.budget.promised.candidates, answer=answer)
         self.next_number += 1
         self.budget.book(Charge(candidates=1))
         return program
@@ -177,22 +176,28 @@ class Run(Asking):
         number: int,
         island: int,
         proposal: Proposal,
+        on_their_way: int,
         *,
         answer: int | None = None,
         variant_of: int | None = None,
     ) -> Program:
+        add = partial(
+            self.storage.add_program,
+            answer=answer,
+            promised=None if self.budget.caps.candidates is None else on_their_way,
+        )
         twin = self._twin(proposal)
         generation = 1 + max((self.program(n).generation for n in proposal.parents), default=-1)
         program = replace(new_program(number, island, generation, proposal, twin), variant_of=variant_of)
         self.storage.note(Step(StepKind.TELL, number))
         if twin is None:
-            self.storage.add_program(program, answer=answer)
+            add(program)
             self._equivalents.add(number, program.source, program.language)
         elif program.state is ProgramState.QUEUED:
-            self.storage.add_program(program, answer=answer)
+            add(program)
             self._twins[twin[0]].append(program)
         else:
-            self.storage.add_program(program, order=self.tally.finished + 1, answer=answer)
+            add(program, order=self.tally.finished + 1)
             self.tally.add_duplicates(1)
             return finished_twin(program, self.program(twin[0]))
         return program

@@ -20,6 +20,7 @@ import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from evaluators.client import JudgeReady
 from evaluators.errors import JudgeError
@@ -122,7 +123,7 @@ class FakeJudge:
         """See :class:`evaluators.client.Judge`."""
         return min(last_s, self.held_up)
 
-    def device_s(self) -> float | None:
+    def device_s(self, asker: asyncio.Task[Any] | None = None) -> float | None:
         """See :class:`evaluators.client.Judge`."""
         return self.used_s
 

@@ -13,10 +13,7 @@ from evolve.database.records import Event, RunRecord
 from evolve.database.versions import open_database
 from evolve.observer import Progress
 from evolve.run_directory import RunDirectory
-from evolve.types import Program, ProgramState, RunStatus
-
-STALE_S = 30.0
-"""A running run whose heartbeat is older has lost its process, or hangs."""
+from evolve.types import Program, ProgramState
 
 
 class RunView:
@@ -44,6 +41,10 @@ class RunView:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def __repr__(self) -> str:
+        record, programs = self.record, self.storage.totals().charge.candidates
+        return f"<run {self.directory}: task {record.task_name}, {programs} programs, {record.status}>"
 
     @property
     def record(self) -> RunRecord:
@@ -108,8 +109,7 @@ class RunView:
 
     def alive(self) -> bool:
         """``running``, and its heartbeat is younger than half a minute."""
-        record = self.record
-        return record.status is RunStatus.RUNNING and time.time() - record.heartbeat_at < STALE_S
+        return self.record.alive(time.time())
 
     def close(self) -> None:
         """Close the database."""

@@ -18,6 +18,7 @@ _HEADER, _SECTION = struct.Struct("<4s36xQ10xHHH"), struct.Struct("<II16xQQ24x")
 _MAGIC, _TEXT = b"\x7fELF", b".text."
 _WITH_FEATURES = 90
 """From this architecture on its own instructions need the name with an ``a``."""
+_NAME = re.compile(r"[\w$.@]+")
 _ADDRESS = re.compile(r"\s+/\*([0-9a-f]+)\*/")
 
 
@@ -70,4 +71,7 @@ def functions(cubin: bytes) -> Iterator[tuple[str, bytes]]:
     for name, _, offset, length in sections:
         word = cubin[names + name : cubin.index(b"\0", names + name)]
         if word.startswith(_TEXT) and length:
-            yield word.removeprefix(_TEXT).decode(errors="replace"), cubin[offset : offset + length]
+            function = word.removeprefix(_TEXT).decode(errors="replace")
+            if not _NAME.fullmatch(function):  # it could hold lines that look like instructions
+                raise ValueError("no name of a function")
+            yield function, cubin[offset : offset + length]

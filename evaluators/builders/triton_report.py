@@ -28,6 +28,7 @@ _AMD = {
 }
 _MATRIX = re.compile(r"^\s+v_s?mfma", re.MULTILINE)
 _ANY = re.compile(r"^\s+[vs]_\w+", re.MULTILINE)
+_NAME = re.compile(r"[\w$.@]+")
 _MOST_WARPS = 32
 
 
@@ -112,6 +113,8 @@ def _usages(kernel: _Kernel, order: Mapping[str, Any]) -> tuple[Usage, ...]:
     found = parse_usage(dump([order["cuobjdump"], "--dump-resource-usage"], kernel.path))
     if not found:
         raise BuildRefused(f"error: {kernel.path.name}: cuobjdump finds no kernel in it")
+    if not all(_NAME.fullmatch(usage.name) for usage in found):
+        raise BuildRefused(f"error: {kernel.path.name}: a kernel's name holds other characters than a name's")
     return tuple(replace(usage, shared_bytes=kernel.shared_bytes) for usage in found)
 
 

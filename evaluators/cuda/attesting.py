@@ -15,9 +15,9 @@ from statistics import median
 
 from evaluators.build import BuiltProgram
 from evaluators.calibration import Bench, WorkloadCalibration, baseline_side
-from evaluators.cascade import Case, candidate_side, paced, warm_up
+from evaluators.cascade import Case, candidate_side, paced_alone, warm_up
 from evaluators.cuda.arena import CudaArena
-from evaluators.cuda.attestation import Seen, Watched, adds_up, attest_workload, stalls
+from evaluators.cuda.attestation import Seen, Watched, adds_up, attest_workload, not_as_timed, stalls
 from evaluators.cuda.cupti import CuptiUnavailable
 from evaluators.cuda.recording import Activity, DamagedRecord, FullRecord, Recorder, Recording, build_recorder
 from evaluators.cuda.session import CudaSession
@@ -35,6 +35,7 @@ TIMED_ROUNDS = 3
 """Of a process that has not been timed, before it is watched."""
 IDLE_LOOKS, MOST_IDLE_GRIDS = 2, 0
 """While nothing of ours runs, the device begins no grid; else somebody else uses it."""
+OTHERS = "others use this device: its counters count them too"
 EAGER_ROUNDS = 3
 _FUNCTION = re.compile(r"^ *Function (\S+):", re.MULTILINE)
 
@@ -48,8 +49,8 @@ class Attestor:
     missing: str = ""
     tried: bool = False
     watcher: Watcher | None = None
-    controlled: set[str] = field(default_factory=set)
-    """Workloads on which the counters were seen to add up."""
+    controlled: set[tuple[str, int]] = field(default_factory=set)
+    """Workloads and calls of a round on which the counters were seen to add up."""
 
     @classmethod
     def make(cls, scratch: Path) -> Attestor:
@@ -76,7 +77,7 @@ class Attestor:
     def attest(
         self, bench: Bench, arena: CudaArena, case: Case, calibrations: Mapping[str, WorkloadCalibration]
     ) -> Attestation:
-        """Look at the rounds of the workloads of these calibrations.
+        """Look at the rounds of the workloads of these calibrations: at those in which the program was timed.
 
         Raises:
             CandidateFailure: they are not what they seem.
@@ -85,22 +86,22 @@ class Attestor:
         self.try_out(bench, arena)
         if self.library is None:
             return Attestation(missing=self.missing)
-        chosen = [paced(bench, arena, c, case) for c in calibrations.values()]
+        chosen = [_as_timed(bench, arena, case, c) for c in calibrations.values()]
         call_us = {c.plan.workload.name: _call_us(bench, arena, case, c) for c in chosen}
-        watched, missing = self._watch(bench, arena, case, chosen, call_us)
+        watched, missing = self._watch(bench, arena, case, (list(calibrations.values()), chosen), call_us)
         # After the watched rounds: many calls outside of a recording would tell a program that it is attested.
         eager = {c.plan.workload.name: _eager(bench, arena, case, c) for c in chosen}
         recorded = self._record(bench, arena, case, chosen)
         declared = declared_kernels(case.program)
-        found = [
-            attest_workload(
-                Seen(name, len(rounds[0]), tuple(rounds[1]), call_us[name], watched.get(name, ())),
-                declared,
-                libraries_allowed=bench.task.libraries,
-            ).model_copy(update=eager[name])
-            for name, rounds in recorded.items()
+        seen = [
+            Seen(name, len(order), tuple(rounds), call_us[name], watched.get(name, ()))
+            for name, (order, rounds) in recorded.items()
         ]
-        return Attestation(workloads=tuple(found), watched=not missing, missing=missing)
+        allowed = bench.task.libraries
+        found = [attest_workload(one, declared, libraries_allowed=allowed) for one in seen]
+        whole = tuple(one.model_copy(update=eager[one.workload]) for one in found)
+        missing = missing or next(filter(None, map(not_as_timed, seen)), "")
+        return Attestation(workloads=whole, watched=not missing, missing=missing)
 
     def _record(
         self, bench: Bench, arena: CudaArena, case: Case, calibrations: list[WorkloadCalibration]
@@ -129,21 +130,25 @@ class Attestor:
         bench: Bench,
         arena: CudaArena,
         case: Case,
-        calibrations: list[WorkloadCalibration],
+        calibrations: tuple[list[WorkloadCalibration], list[WorkloadCalibration]],
         call_us: Mapping[str, float],
     ) -> tuple[dict[str, tuple[tuple[Watched, ...], ...]], str]:
-        """More rounds of the process in which times were taken, with the counters read; or why not."""
+        """More rounds of the process in which times were taken, with the counters read; or why not.
+
+        By the first of the calibrations a baseline shows whether counters add up; by the others the program is watched.
+        """
+        planned, timed = calibrations
         try:
             self.watcher = self.watcher or Watcher()
             with self.watcher.reserved():
-                if max(_counted(self.watcher).dispatches for _ in range(IDLE_LOOKS)) > MOST_IDLE_GRIDS:
-                    return {}, "others use this device: its counters count them too"
-                for calibration in calibrations:
+                if not _idle(self.watcher):
+                    return {}, OTHERS
+                for calibration in planned:
                     wrong = self._control(bench, arena, calibration, self.watcher)
                     if wrong:
                         return {}, wrong
                 found = {}
-                for calibration in calibrations:
+                for calibration in timed:
                     name = calibration.plan.workload.name
                     side = candidate_side(bench, case, calibration)
                     found[name] = _watched_orders(arena, side, calibration, self.watcher, call_us[name])
@@ -159,7 +164,7 @@ class Attestor:
     def _control(self, bench: Bench, arena: CudaArena, calibration: WorkloadCalibration, watcher: Watcher) -> str:
         """Once for each workload: what of a baseline's round does not add up, for then nothing can be concluded."""
         name, plan = calibration.strongest, calibration.plan
-        if name is None or plan.workload.name in self.controlled:
+        if name is None or (plan.workload.name, plan.calls) in self.controlled:
             return ""
         try:
             side = baseline_side(bench, arena, calibration, name)
@@ -172,7 +177,7 @@ class Attestor:
         found = seen.dispatches
         if not adds_up(found, plan.calls):
             return f"the counters do not add up: {found} grids in a round of {plan.calls} calls of baseline {name}"
-        self.controlled.add(plan.workload.name)
+        self.controlled.add((plan.workload.name, plan.calls))
         return ""
 
     def close(self) -> None:
@@ -215,7 +220,6 @@ def _recorded_round(
 def _watched_orders(
     arena: CudaArena, side: Side, calibration: WorkloadCalibration, watcher: Watcher, call_us: float
 ) -> tuple[tuple[Watched, ...], ...]:
-    """Every order of a workload, several times."""
     return tuple(
         tuple(_steady_round(arena, side, calibration, watcher, order, call_us) for _ in range(WATCHED_ROUNDS))
         for order in calibration.plan.layout.sequences
@@ -234,7 +238,7 @@ def _steady_round(
 
     Raises:
         CuptiUnavailable: the counters cannot be read, and not because of the program.
-        CandidateFailure: the program is held up in every round that is watched.
+        CandidateFailure: the program is held up in every round that is watched, and nobody else uses the device.
         JudgeError: it was held up once, and then the counters could not be read.
     """
     took_us = 0.0
@@ -249,6 +253,7 @@ def _steady_round(
             if attempt:
                 raise JudgeError(f"the counters cannot be read after a round that was held up: {seen}")
             raise seen
+        _look_for_others(watcher)
     words = f"its calls take {took_us:.4g} us where they are counted, {call_us:.4g} us where they are timed"
     raise CandidateFailure(Status.CHEATING, f"{calibration.plan.workload.name}: {words}")
 
@@ -289,6 +294,30 @@ def _eager(bench: Bench, arena: CudaArena, case: Case, calibration: WorkloadCali
         arena.fill(side.session, calibration.content, slots)  # type: ignore[arg-type]
         times.append(one_round(side, plan, slots, arena.rng))
     return {"eager_us": median(times), "captured": side.session.captured}
+
+
+def _as_timed(bench: Bench, arena: CudaArena, case: Case, calibration: WorkloadCalibration) -> WorkloadCalibration:
+    """The rounds in which a program was timed: brief ones only where it was in no others, whatever it seems now."""
+    name = calibration.plan.workload.name
+    times = [*case.times.get(name, {}).values(), *([case.fought[name]] if name in case.fought else ())]
+    if not times or any(series.planned for series in times):
+        return calibration
+    return paced_alone(bench, arena, calibration, case)
+
+
+def _idle(watcher: Watcher) -> bool:
+    """Whether nobody uses the device while no program of ours does."""
+    return max(_counted(watcher).dispatches for _ in range(IDLE_LOOKS)) <= MOST_IDLE_GRIDS
+
+
+def _look_for_others(watcher: Watcher) -> None:
+    """After a round that was held up: raises ``CuptiUnavailable`` where others may have done it."""
+    try:
+        idle = _idle(watcher)
+    except CuptiUnavailable as why:
+        raise JudgeError(f"the counters cannot be read after a round that was held up: {why}") from None
+    if not idle:
+        raise CuptiUnavailable(OTHERS)
 
 
 def _counted(watcher: Watcher) -> Watched:

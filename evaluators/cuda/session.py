@@ -85,7 +85,6 @@ class CudaSession(Session):
         exchange: Exchange,
     ) -> None:
         super().__init__(child, channel, *buffers, exchange)  # type: ignore[arg-type]
-        self._asks = exchange
         self._gpu, self._seal = gpu, seal
         self._device_guard: DeviceGuard | None = None
         self.captured = False
@@ -173,8 +172,9 @@ class CudaSession(Session):
         places = self._peek_places(slots).ravel()
         set_receive_deadline(self._channel, call_deadline_s)
         self._assert_quiet()
+        assert self._exchange is not None
         with self.around(), self._taking():
-            asked = self._asks.ask(
+            asked = self._exchange.ask(
                 self._channel.fileno(), self.child.pidfd, [packet], [answer], _NOWHERE, np.empty(0, np.uint8),
                 round(1e9 * call_deadline_s),
             )  # fmt: skip

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pydantic import BaseModel
+
 from evaluators.errors import UsageError
 from evolve.agents.desk import Desk
 from evolve.config import Config, ProposerWeights, dump_config, load_config, parse_config
@@ -33,6 +35,20 @@ def withdraw(desk: Desk, number: int) -> SteerRecord:
         if record.id == number:
             return _give(desk, Steer.WITHDRAW, f"{record.kind} {number}: {record.text}", str(number))
     raise UsageError(f"run {desk.directory}: no hint or ban {number}; see: evolve steer {desk.directory} list")
+
+
+def release(desk: Desk, number: int) -> SteerRecord:
+    """End the lease of an agent that will not answer: its place is free, and nobody waits for it.
+
+    Raises:
+        UsageError: there is no open lease of that number.
+    """
+    leases = desk.mailbox.open_leases(desk.mailbox.now())
+    for lease in leases:
+        if lease.id == number:
+            return desk.mailbox.release(lease, f"lease {number} of {lease.agent}")
+    known = ", ".join(f"{lease.id} ({lease.agent})" for lease in leases) or "none"
+    raise UsageError(f"run {desk.directory}: no open lease {number}; open: {known}")
 
 
 def pause(desk: Desk, island: int) -> SteerRecord:
@@ -79,6 +95,28 @@ def cap(desk: Desk, assignment: str) -> SteerRecord:
     return _configure(desk, Steer.CAP, f"caps.{key}", amount)
 
 
+def in_force(desk: Desk) -> frozenset[int]:
+    """Numbers of the orders that hold now: no later one replaced them, and no ``evolve resume --set`` did."""
+    steering = desk.mailbox.steering()
+    config = parse_config(desk.mailbox.run().config)
+    sections = {Steer.WEIGHT: config.proposers, Steer.CAP: config.caps}
+    return frozenset(
+        record.id
+        for record in steering.records
+        if record.id in steering.latest
+        and (record.kind not in sections or record.argument == _stored(sections[record.kind], record.argument))
+    )
+
+
+def _stored(section: BaseModel, argument: str) -> str:
+    name = argument.partition("=")[0]
+    return _shown(name, getattr(section, name, None))
+
+
+def _shown(name: str, value: float | None) -> str:
+    return f"{name}={UNSET if value is None else format(value, 'g')}"
+
+
 def _configure(desk: Desk, kind: Steer, key: str, value: float | None) -> SteerRecord:
     name = key.partition(".")[2]
     written: list[str] = []
@@ -88,8 +126,8 @@ def _configure(desk: Desk, kind: Steer, key: str, value: float | None) -> SteerR
         written.append(dump_config(config))
         return config.run_settings.model_dump_json(), written[-1]
 
-    shown = UNSET if value is None else f"{value:g}"
-    record = desk.mailbox.steer(kind, f"{name} is {shown} now", f"{name}={shown}", change)
+    argument = _shown(name, value)
+    record = desk.mailbox.steer(kind, f"{name} is {argument.partition('=')[2]} now", argument, change)
     folder = RunDirectory(desk.directory)
     folder.write(folder.config, written[-1])
     return record

@@ -30,6 +30,7 @@ from evolve.database.columns import MOST
 from evolve.errors import EvolveError
 from evolve.prompts.profile_text import profile_text
 from evolve.types import Program
+from evolve.version import installed_version
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -238,7 +239,13 @@ def make_server(desk: Desk, judge: KeptJudge, agent: str) -> MCPServer[None]:
         finally:
             await judge.close()
 
-    server = ToolServer("kernel-evolve", instructions=INSTRUCTIONS, lifespan=lifespan, log_level="WARNING")
+    server = ToolServer(
+        "kernel-evolve",
+        instructions=INSTRUCTIONS,
+        version=installed_version() or "source",
+        lifespan=lifespan,
+        log_level="WARNING",
+    )
     tools = RunTools(desk, judge, agent)
     for tool in (
         tools.read_task,

@@ -15,8 +15,8 @@ from evolve.cli.exits import Exit
 from evolve.cli.options import output_options
 from evolve.display.output import DisplayMode, open_output
 from evolve.display.report import Report, Table
+from evolve.llm.provider import BASE_URL_VARIABLES, KNOWN
 
-KEYS = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_API_KEY")
 PACKAGES = ("kernel-evolve", "numpy", "optuna", "sqlalchemy", "psycopg", "torch", "triton")
 _Row = tuple[str, str, str]
 
@@ -78,7 +78,7 @@ def _sandbox(host: Host) -> Iterator[_Row]:
 def _database() -> Iterator[_Row]:
     yield "database", "SQLite", sqlite3.sqlite_version
     found = _version("psycopg")
-    yield "database", "PostgreSQL driver", found or "not installed: pip install 'kernel-evolve[postgres]'"
+    yield "database", "PostgreSQL driver", found or "not installed: pip install -e '.[postgres]' in the clone"
 
 
 def _packages() -> Iterator[_Row]:
@@ -88,8 +88,11 @@ def _packages() -> Iterator[_Row]:
 
 
 def _keys() -> Iterator[_Row]:
-    for name in KEYS:
-        yield "key", name, "set" if os.environ.get(name) else "not set"
+    """What the known providers read from the environment."""
+    keys = [provider.key_env for provider in KNOWN.values() if provider.key_env]
+    for what, names in (("key", keys), ("address", BASE_URL_VARIABLES.values())):
+        for name in names:
+            yield what, name, "set" if os.environ.get(name) else "not set"
 
 
 def _version(package: str) -> str | None:

@@ -13,7 +13,7 @@ from evaluators.errors import JudgeError, UsageError
 from evaluators.evaluation import Evaluation, Status
 from evaluators.task import Language, Task
 from evaluators.task_loading import find_task, load_task
-from evaluators.task_rules import program_language
+from evaluators.task_rules import SUFFIXES, program_language
 from evolve.cli.exits import Exit
 from evolve.cli.judging import StartJudge, ready_judges, services, starting, stop_on_signals, unless_stopped
 from evolve.cli.options import output_options, sandbox_option
@@ -96,6 +96,7 @@ def language_of(file: Path, task: Task) -> Language:
     try:
         return program_language(task, file.name)
     except ValueError:
-        choices = " or ".join(task.languages)
-        known = f"task {task.name} takes {choices}, and that is no suffix of it"
-        raise UsageError(f"{file}: {known}; use --language where it is one all the same") from None
+        suffixes = " or ".join(s for s, fitting in SUFFIXES.items() if not set(fitting).isdisjoint(task.languages))
+        raise UsageError(
+            f"{file}: task {task.name} wants a {suffixes} file; --language says the language of one with another suffix"
+        ) from None

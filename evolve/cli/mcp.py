@@ -42,7 +42,7 @@ def mcp(run: Path | None, agent: str, linger_s: float) -> int:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in {"mcp", "mcp_types"}:
             raise
-        raise UsageError("evolve mcp: its package is not installed: pip install 'kernel-evolve[mcp]'") from None
+        raise UsageError("evolve mcp: its package is not installed: pip install -e '.[mcp]' in the clone") from None
     start_judge = services().start_judge
     with Desk.open(find_run(run or _newest())) as desk:
         settings = JudgeSettings(desk.task.folder, desk.config.search.lanes_of(desk.task), desk.config.judge.sandbox)

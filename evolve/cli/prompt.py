@@ -18,10 +18,11 @@ from evolve.cli.exits import Exit
 from evolve.cli.options import output_options, run_argument
 from evolve.cli.runs import find_run, program_of
 from evolve.config import load_config, parse_config
+from evolve.config_document import listed
 from evolve.display.output import DisplayMode, open_output
 from evolve.display.report import Report, facts
 from evolve.errors import BudgetRefusedError
-from evolve.llm.settings import ModelName
+from evolve.llm.settings import ModelName, ModelSettings
 from evolve.model_books import RunGate, parameters_of
 from evolve.models import Models
 from evolve.population import Population
@@ -66,7 +67,8 @@ def prompt(
     with RunView.open(find_run(run)) as view:
         config = load_config(None, assignments, base=parse_config(view.record.config))
         if not config.llm.models:
-            raise UsageError(f"run {view.record.name}: llm.models names none; add one with --set")
+            add = listed("llm.models", ModelSettings)
+            raise UsageError(f"run {view.record.name}: llm.models names none; add one with {add}")
         models = Models(load_task(find_task(config.task)), config.llm, config.prompts, os.environ)
         models.check_names()
         budget = Budget(config.caps, view.progress().spent, lambda: 0.0)
@@ -151,7 +153,9 @@ def _draft(
     try:
         draft = proposer.draft(context, operator, model, subject)
     except BudgetRefusedError as error:
-        raise UsageError(f"nothing would be asked: {error}; raise it with --set to see what would be") from None
+        raise UsageError(
+            f"nothing would be asked: {error}; --set caps.{error.reason}=none shows what would be without it"
+        ) from None
     if draft is None:
         raise UsageError("nothing would be asked: no model may be used for this, or the program is too long to show")
     return draft

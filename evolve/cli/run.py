@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import tempfile
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -22,7 +23,7 @@ from evolve.cli.judging import StartJudge, Stop, ready_judges, services, startin
 from evolve.cli.options import config_options, named_proposers, output_options, run_argument
 from evolve.cli.runs import account_of, find_run
 from evolve.config import Config, dump_config, load_config, parse_config
-from evolve.database.engine import parse_url
+from evolve.database.versions import check_reachable
 from evolve.display.output import DisplayMode, Output, open_output
 from evolve.display.progress import live_progress
 from evolve.display.summary import summarise
@@ -30,6 +31,7 @@ from evolve.llm.provider import refuse_keys
 from evolve.loop import Idle, WeightedProposer, search
 from evolve.proposers.tuner import Tuner
 from evolve.run import Run
+from evolve.run_directory import RunDirectory
 from evolve.types import RunStatus
 from evolve.view import RunView
 
@@ -70,7 +72,7 @@ def run(
     where = directory or Path(config.store.folder) / f"{loaded.name}-{datetime.now().astimezone():%Y%m%d-%H%M%S}"
     _check_writable(where)
     if config.store.database:
-        parse_url(config.store.database)
+        check_reachable(config.store.database)
 
     plan = _Plan(where, loaded, config, output)
 
@@ -96,6 +98,8 @@ def resume(
     output = open_output(display, as_json)
     where = find_run(run)
     stored = parse_config(RunView.open(where).record.config)
+    if RunDirectory(where).locked():
+        raise UsageError(f"run {where}: another process has it open; wait for it or stop it first")
     config = load_config(config_file, assignments, base=stored)
     task = load_task(find_task(config.task))
     url = config.store.database if config.store.database != stored.store.database else None
@@ -176,7 +180,7 @@ async def _search(plan: _Plan, open_run: Callable[[], tuple[_Plan, Run]], start_
 
 
 def _check_writable(directory: Path) -> None:
-    """Refuse early what could not be made later; nothing is written.
+    """Refuse early what could not be made later; nothing is left there.
 
     Raises:
         UsageError: The directory is there and not empty, or cannot be made.
@@ -184,5 +188,9 @@ def _check_writable(directory: Path) -> None:
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise UsageError(f"{directory}: is there already; name a new or empty directory with --dir")
     ancestor = next(folder for folder in (directory, *directory.absolute().parents) if folder.exists())
-    if not ancestor.is_dir() or not os.access(ancestor, os.W_OK | os.X_OK):
-        raise UsageError(f"{directory}: cannot be made: {ancestor} is not a folder you may write to; use --dir")
+    try:
+        os.rmdir(tempfile.mkdtemp(prefix=".evolve-", dir=ancestor))  # what may be written is known only by trying
+    except OSError as error:
+        raise UsageError(
+            f"{directory}: cannot be made: {ancestor} is not a folder you may write to ({error.strerror}); use --dir"
+        ) from None

@@ -62,6 +62,14 @@ def withdraw(number: int, as_json: bool, display: DisplayMode) -> int:
 
 
 @steer.command()
+@click.argument("lease", type=int)
+@output_options
+def release(lease: int, as_json: bool, display: DisplayMode) -> int:
+    """End LEASE of an agent that will not answer; a late answer is taken all the same."""
+    return _order(lambda desk: orders.release(desk, lease), as_json, display)
+
+
+@steer.command()
 @click.argument("island", type=int)
 @output_options
 def pause(island: int, as_json: bool, display: DisplayMode) -> int:
@@ -113,17 +121,20 @@ def inject(
 @steer.command("list")
 @output_options
 def list_orders(as_json: bool, display: DisplayMode) -> int:
-    """Show the orders given so far, and whether they are in force."""
+    """Show the orders given so far, and which are in force.
+
+    A hint or ban is until it is withdrawn; of the orders on one island, weight or cap the last is.
+    """
     output = open_output(display, as_json)
     with Desk.open(_run()) as desk:
-        steering = desk.mailbox.steering()
+        steering, hold = desk.mailbox.steering(), orders.in_force(desk)
     data = {
-        "orders": [asdict(record) for record in steering.records],
+        "orders": [{**asdict(record), "in_force": record.id in hold} for record in steering.records],
         "hints": [record.text for record in steering.hints],
         "bans": [{"text": record.text, "pattern": record.argument} for record in steering.bans],
         "paused": sorted(steering.paused),
     }
-    output.show(Report(data, [_table(steering) if steering.records else "no orders yet"]))
+    output.show(Report(data, [_table(steering, hold) if steering.records else "no orders yet"]))
     return Exit.DONE
 
 
@@ -140,8 +151,7 @@ def _run() -> Path:
     return find_run(run)
 
 
-def _table(steering: Steering) -> Table:
-    said = {record.id for record in (*steering.hints, *steering.bans)}
+def _table(steering: Steering, hold: frozenset[int]) -> Table:
     rows = tuple(
         (
             str(record.id),
@@ -149,7 +159,7 @@ def _table(steering: Steering) -> Table:
             str(record.kind),
             record.text,
             record.argument or "-",
-            "in force" if record.id in said else "-",
+            "in force" if record.id in hold else "-",
         )
         for record in steering.records
     )

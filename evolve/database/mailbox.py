@@ -112,7 +112,6 @@ class Mailbox(StorageReader):
         ``change`` gets those as they are at that instant; an error it raises leaves everything as it was.
         """
         now = self._clock()
-        row = {"run_id": self._run_id, "at": now, "kind": kind.value, "text": text, "argument": argument}
         this = runs.c.id == self._run_id
         with self._write() as connection:
             columns = select(runs.c.settings, runs.c.config).where(this).with_for_update(key_share=True)
@@ -120,9 +119,21 @@ class Mailbox(StorageReader):
             settings, config = change((before[0], before[1]))
             if (settings, config) != before:
                 connection.execute(update(runs).where(this).values(settings=settings, config=config))
-            number = connection.execute(insert(steering).returning(steering.c.id), row).scalar_one()
-            self._add_event(connection, now, f"{number}: {kind}: {text}")
-        return SteerRecord(int(number), kind, text, argument, now)
+            return self._add_order(connection, now, kind, text, argument)
+
+    def release(self, lease: Lease, text: str) -> SteerRecord:
+        """Let an open lease expire at this instant, with the order on record that says so."""
+        now = self._clock()
+        this = (leases.c.run_id == self._run_id, leases.c.id == lease.id, leases.c.expires_at > now)
+        with self._write() as connection:
+            connection.execute(update(leases).where(*this).values(expires_at=now))
+            return self._add_order(connection, now, Steer.RELEASE, text, str(lease.id))
+
+    def _add_order(self, connection: Connection, at: float, kind: Steer, text: str, argument: str) -> SteerRecord:
+        row = {"run_id": self._run_id, "at": at, "kind": kind.value, "text": text, "argument": argument}
+        number = connection.execute(insert(steering).returning(steering.c.id), row).scalar_one()
+        self._add_event(connection, at, f"{number}: {kind}: {text}")
+        return SteerRecord(int(number), kind, text, argument, at)
 
     def _add_event(self, connection: Connection, at: float, text: str) -> None:
         connection.execute(insert(events), {"run_id": self._run_id, "at": at, "kind": "steer", "text": text})

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import psycopg
@@ -23,6 +24,9 @@ class PatientConnection(psycopg.Connection[Any]):
     instance: no setting of the connection ends that wait.
     """
 
+    endless = False
+    """A statement is under way that may take as long as it likes."""
+
     def wait(self, gen: PQGen[T], *arguments: Any, **settings: Any) -> T:
         """See :class:`psycopg.Connection`.
 
@@ -40,10 +44,20 @@ class PatientConnection(psycopg.Connection[Any]):
                 ready = yield wanted
                 if ready:
                     heard = time.monotonic()
-                elif time.monotonic() - heard > SILENCE_S:
+                elif time.monotonic() - heard > SILENCE_S and not self.endless:
                     self.close()
                     raise psycopg.OperationalError(f"the server has not answered for {SILENCE_S:.3g} s")
                 wanted = gen.send(ready)
         except StopIteration as end:
             answer: T = end.value
             return answer
+
+
+@contextmanager
+def endless(connection: PatientConnection) -> Iterator[None]:
+    """Let a connection wait as long as its server takes."""
+    connection.endless = True
+    try:
+        yield
+    finally:
+        connection.endless = False

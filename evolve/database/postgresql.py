@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import socket
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from sqlalchemy import URL, Connection, Engine, event, text
@@ -104,6 +106,15 @@ def holder(connection: Connection, run_id: int) -> str | None:
     return found
 
 
-def one_at_a_time(connection: Connection) -> None:
-    """Wait until nobody else makes or changes tables, until the end of this transaction."""
-    connection.execute(_ONE_AT_A_TIME, {"space": _CLAIM})
+@contextmanager
+def one_at_a_time(connection: Connection) -> Iterator[None]:
+    """Make or change tables while nobody else does. A statement may take as long as it likes: tables can be large."""
+    with ExitStack() as stack:
+        if connection.dialect.driver == "psycopg":
+            from evolve.database.patient import PatientConnection, endless  # noqa: PLC0415 - the driver is an extra
+
+            driver = connection.connection.driver_connection
+            if isinstance(driver, PatientConnection):
+                stack.enter_context(endless(driver))
+        connection.execute(_ONE_AT_A_TIME, {"space": _CLAIM})
+        yield

@@ -27,6 +27,10 @@ class NewRun:
     """The task as JSON, without its folder: what a replay needs to know of it."""
 
 
+STALE_S = 30.0
+"""A running run whose heartbeat is older has lost its process, or hangs."""
+
+
 @dataclass(frozen=True)
 class RunRecord:
     """A run as stored."""
@@ -53,6 +57,10 @@ class RunRecord:
     """How many rounds of migration are done."""
     promised: int = 0
     """Programs on their way in the process that writes the run, as it last said: they have a place under the cap."""
+
+    def alive(self, now: float) -> bool:
+        """Whether a search goes on: ``running``, and its process said so less than ``STALE_S`` ago."""
+        return self.status is RunStatus.RUNNING and now - self.heartbeat_at < STALE_S
 
 
 @dataclass(frozen=True)

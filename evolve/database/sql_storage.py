@@ -45,6 +45,7 @@ from evolve.database.statements import (
     FINISH,
     FINISH_DUPLICATE,
     JUDGE,
+    LOCK_RUN,
     PROMISE,
     SET_CELL,
     SET_ISLAND,
@@ -103,13 +104,17 @@ class SqlStorage(ModelWriter):
         with self._write() as connection:
             self._update_run(connection, active_s=active_s, heartbeat_at=self._clock(), promised=promised)
 
-    def promise(self, candidates: int) -> int:
+    def promise(self, candidates: int, fits: Callable[[int], bool] = lambda places: True) -> None:
         """See :class:`~evolve.database.storage.Storage`."""
+        this = {"this": self._run_id}
         with self._write() as connection:
-            self._prepared.execute(connection, PROMISE, {"this": self._run_id, "candidates": candidates})
-            return self._places(connection, self._clock())
+            self._prepared.execute(connection, LOCK_RUN, this)
+            if fits(self._places(connection, self._clock())):
+                self._prepared.execute(connection, PROMISE, {**this, "candidates": candidates})
 
-    def add_program(self, program: Program, order: int | None = None, answer: int | None = None) -> None:
+    def add_program(
+        self, program: Program, order: int | None = None, answer: int | None = None, promised: int | None = None
+    ) -> None:
         """See :class:`~evolve.database.storage.Storage`."""
         at_once = order is not None and program.duplicate_of is not None
         if program.state is not (ProgramState.FINISHED if at_once else ProgramState.QUEUED):
@@ -130,6 +135,8 @@ class SqlStorage(ModelWriter):
             if program.model is not None:
                 this = {"run": self._run_id, "this": program.number, "now": now}
                 self._prepared.execute(connection, END_BY_PROGRAM, this)
+            if promised is not None:
+                self._prepared.execute(connection, PROMISE, {"this": self._run_id, "candidates": promised})
             if answer is not None:
                 taken = {"run": self._run_id, "this": answer, "became": program.number}
                 if connection.execute(TAKE_ANSWER, taken).rowcount != 1:

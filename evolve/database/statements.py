@@ -6,7 +6,7 @@ from, so that a program that is elsewhere is not touched.
 
 from __future__ import annotations
 
-from sqlalchemy import bindparam, insert, literal, update
+from sqlalchemy import bindparam, insert, literal, select, update
 from sqlalchemy.dialects import postgresql
 
 from evolve.database.schema import answers, cells, evaluations, events, islands, ledger, programs, runs, steps, texts
@@ -57,6 +57,8 @@ TAKE_ANSWER = (
     .values(program=bindparam("became"))
 )
 
+LOCK_RUN = select(runs.c.id).where(runs.c.id == bindparam("this")).with_for_update(key_share=True)
+"""Whoever gives places away waits. SQLite's transactions that write have the whole file."""
 PROMISE = update(runs).where(runs.c.id == bindparam("this")).values(promised=bindparam("candidates"))
 
 ADD_PROGRAM = insert(programs)

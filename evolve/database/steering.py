@@ -16,8 +16,14 @@ class Steer(StrEnum):
     RESUME = "resume"
     WEIGHT = "weight"
     CAP = "cap"
+    RELEASE = "release"
+    """Ends a lease."""
     WITHDRAW = "withdraw"
     """Takes back a hint or a ban."""
+
+
+_AREA = {Steer.PAUSE: "island", Steer.RESUME: "island", Steer.WEIGHT: "weight", Steer.CAP: "cap"}
+"""Orders of one area and name replace each other."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +35,7 @@ class SteerRecord:
     text: str
     """One line: what a hint or ban says in prompts; of the others, what was done."""
     argument: str = ""
-    """A ban's pattern; an island's number; ``NAME=VALUE`` of a weight or cap; the number of what is withdrawn."""
+    """A ban's pattern; an island's number; ``NAME=VALUE`` of a weight or cap; the number of what is taken back."""
     at: float = 0.0
     """Seconds since the epoch."""
 
@@ -44,6 +50,15 @@ class Steering:
     """Islands on which nothing new is proposed."""
     records: tuple[SteerRecord, ...] = ()
     """Every order, oldest first."""
+
+    @property
+    def latest(self) -> frozenset[int]:
+        """Numbers of the orders that no later one replaced: of those on one island, weight or cap the last holds.
+
+        A hint or ban holds until it is withdrawn; a withdrawal has done its work.
+        """
+        last = {(_AREA[r.kind], r.argument.partition("=")[0]): r.id for r in self.records if r.kind in _AREA}
+        return frozenset({*last.values(), *(record.id for record in (*self.hints, *self.bans))})
 
     @property
     def wishes(self) -> tuple[str, ...]:

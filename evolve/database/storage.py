@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from evaluators.evaluation import Evaluation
@@ -57,17 +57,19 @@ class Storage(Protocol):
         """Say that the writing process lives, how long the run was active, and how many programs are on their way."""
         ...
 
-    def promise(self, candidates: int) -> int:
-        """Say how many programs are on their way, and learn how many places agents hold: see :meth:`places`.
+    def promise(self, candidates: int, fits: Callable[[int], bool] = lambda places: True) -> None:
+        """Say how many programs are on their way, where ``fits`` says so of the number of :meth:`places` agents hold.
 
         One transaction, as giving out a lease is; so of two who want the last place under a cap one sees the other.
         """
         ...
 
-    def add_program(self, program: Program, order: int | None = None, answer: int | None = None) -> None:
+    def add_program(
+        self, program: Program, order: int | None = None, answer: int | None = None, promised: int | None = None
+    ) -> None:
         """Store a ``queued`` program, or with ``order`` a duplicate that is ``finished`` because its original is.
 
-        ``answer`` is the answer of an agent that becomes this program.
+        ``answer`` is the answer of an agent that becomes this program; ``promised`` how many are on their way still.
 
         Raises:
             StorageError: the number is taken; the same source and language is stored already and ``duplicate_of`` is

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 
 from sqlalchemy import URL, Connection, Engine, inspect, text
@@ -33,6 +34,17 @@ def open_database(url: str, *, read_only: bool = False) -> Engine:
             f"run: evolve db upgrade {_shown(parsed)}"
         )
     return open_engine(parsed, read_only=read_only)
+
+
+def check_reachable(url: str) -> None:
+    """See early whether a run can be kept there; nothing is written. Of files nothing is said but that it is a URL.
+
+    Raises:
+        UsageError: it is no database URL, or its server cannot be reached.
+    """
+    parsed = parse_url(url)
+    if parsed.get_backend_name() != "sqlite":
+        _revision(parsed)
 
 
 def create_database(url: str) -> Engine:
@@ -87,9 +99,10 @@ def _migrate(engine: Engine) -> None:
     config = Config()
     folder = Path(__file__).with_name("revisions")
     config.set_main_option("script_location", str(folder).replace("%", "%%"))
-    with engine.execution_options(write=True).begin() as connection:
-        if is_postgresql(engine):
-            one_at_a_time(connection)
+    with (
+        engine.execution_options(write=True).begin() as connection,
+        one_at_a_time(connection) if is_postgresql(engine) else nullcontext(),
+    ):
         config.attributes["connection"] = connection
         command.upgrade(config, "head")
 

@@ -100,7 +100,7 @@ def candidates(progress: Progress) -> str:
     text = f"{progress.programs} tried: {passed} passed, {wording.failures(progress.verdicts)} failed"
     text += f", {progress.duplicates} duplicates" if progress.duplicates else ""
     waiting = progress.programs - progress.finished
-    return text + (f", {waiting} unfinished" if waiting > 0 else "")
+    return text + (f", {waiting} not judged or not placed yet" if waiting > 0 else "")
 
 
 def spent(progress: Progress) -> str:

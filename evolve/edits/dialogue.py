@@ -9,6 +9,7 @@ from typing import Protocol
 from evolve.edits.continuation import joined
 from evolve.edits.outcome import Edited, Reason, Unusable
 from evolve.edits.reading import EditContext, read_answer
+from evolve.edits.text import first_words
 from evolve.llm.answer import Answer, Finish
 from evolve.llm.request import CallKey, Message
 
@@ -36,6 +37,8 @@ class Spoken:
     reasons: tuple[Reason, ...]
     """Every reason met on the way, also those that were mended: they are counted."""
     calls: int
+    said: str = ""
+    """How the last answer begins; one line."""
 
 
 async def converse(
@@ -63,11 +66,12 @@ async def converse(
     if isinstance(outcome, Unusable) and outcome.repairable:
         reasons.append(outcome.reason)
         mend = (*turns, Message("assistant", answer.text), Message("user", words.mend(outcome)))
-        outcome = read_answer(await ask(mend, CallKey(number, "mend")), context)
+        answer = await ask(mend, CallKey(number, "mend"))
+        outcome = read_answer(answer, context)
         calls += 1
     if isinstance(outcome, Unusable):
         reasons.append(outcome.reason)
-    return Spoken(outcome, tuple(reasons), calls)
+    return Spoken(outcome, tuple(reasons), calls, first_words(answer.text))
 
 
 def _worth_going_on(outcome: Edited | Unusable, answer: Answer) -> bool:

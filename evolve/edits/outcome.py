@@ -48,6 +48,9 @@ class Reason(StrEnum):
     TOO_LARGE = "too_large"
 
 
+HOLDS_KEY = "holds_key"
+"""The outcome of a dialogue whose answers make up a key when they are put together; each is without one."""
+
 REPAIRABLE = frozenset(
     {
         Reason.NO_CODE,
@@ -62,6 +65,9 @@ REPAIRABLE = frozenset(
     }
 )
 """Worth one more call that shows what did not fit."""
+
+DECLINES = frozenset({Reason.REFUSAL, Reason.EMPTY, Reason.REASONING_ONLY})
+"""The model did not try."""
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,13 @@ _LEFT_OUT = re.compile(
     rf"^\s*(?://|#|/\*)\s*(?:\(?\s*(?:\.\.\.|…).*\b(?:{_LEFT_OUT_WORDS})\b|.*\b(?:{_LEFT_OUT_WORDS})\b.*(?:\.\.\.|…))",
     re.IGNORECASE,
 )
+_LINE_MARK = re.compile(r"^\s*(?:(?:#{1,6}|>|[*+-])\s+)+")
+"""Of a heading, a quotation or a list's item."""
+_EMPHASIS = tuple(
+    re.compile(rf"(?:^|(?<=[\s(\[\"'])){mark}([^\s*](?:[^*]*[^\s*])?){mark}(?=[\s.,:;!?)\]\"']|$)")
+    for mark in (r"\*", r"\*\*", r"\*\*\*")
+)
+"""Stars around words, the inner first. Underscores are left: names begin and end with them, hardly ever emphasis."""
 _MOST_LINE = 200
 """What says that code is missing says it early; matching a longer line could take long."""
 _BARE_ELLIPSIS = re.compile(r"^\s*(?://|#|/\*)?\s*(?:\.\.\.|…)\s*(?:\*/)?\s*$")
@@ -55,9 +62,12 @@ def left_out_line(text: str, known: str) -> str | None:
 
 
 def first_words(prose: str, most: int = 200) -> str:
-    """The first line that says something, without Markdown, for people."""
+    """The first line that says something, without Markdown, for people. Names and expressions keep their characters."""
     for line in prose.split("\n"):
-        plain = re.sub(r"[*_`#>]+", "", line).strip(" -:\t")
+        plain = _LINE_MARK.sub("", line)
+        for emphasis in _EMPHASIS:
+            plain = emphasis.sub(r"\1", plain)
+        plain = plain.replace("`", "").lstrip(" :\t").rstrip(" -:\t")
         if len(plain) > 3:
             return plain if len(plain) <= most else plain[: most - 1] + "…"
     return ""

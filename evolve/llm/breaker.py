@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from evolve.llm.clock import Clock
 from evolve.llm.errors import AllModelsDownError, Failure, Scope
 from evolve.llm.settings import ModelName
+from evolve.llm.throttle import Pause
 
 _SOONEST_S = 1.0
 """Where all wait for what becomes of a first call after a rest, nobody knows how long."""
+_BRIEF_S = 5.0
+"""A pause so short is waited out where nobody else can be asked: a provider that counts by the minute asks for many."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +30,8 @@ class BreakerSettings:
 @dataclass
 class _State:
     in_a_row: int = 0
+    declined: int = 0
+    """Dialogues in a row in which it answered and gave nothing."""
     rests: int = 0
     until: float = 0.0
     probing: bool = False
@@ -42,19 +48,38 @@ class Breakers:
         self._clock = clock
         self._states = {model: _State() for model in models}
 
-    def available(self) -> tuple[ModelName, ...]:
+    def available(self, pauses: Mapping[ModelName, Pause] | None = None) -> tuple[ModelName, ...]:
         """The models that may be asked now.
+
+        Args:
+            pauses: what servers asked for. A model that is to be left alone rests.
 
         Raises:
             AllModelsDownError: none; says why, and when to come back.
         """
-        open_to_calls = tuple(m for m, s in self._states.items() if self._closed(s))
+        pauses, now = pauses or {}, self._clock.now()
+        well = tuple(m for m, s in self._states.items() if self._closed(s))
+        brief = tuple(m for m in well if m not in pauses or pauses[m].until - now <= _BRIEF_S)
+        open_to_calls = tuple(m for m in brief if m not in pauses) or brief
         if not open_to_calls:
-            now = self._clock.now()
-            waits = [max(_SOONEST_S, s.until - now) for s in self._states.values() if not s.for_good]
-            reasons = {str(model): state.reason for model, state in self._states.items()}
-            raise AllModelsDownError(reasons, min(waits) if waits else None)
+            raise self._all_down(pauses)
         return open_to_calls
+
+    def _all_down(self, pauses: Mapping[ModelName, Pause]) -> AllModelsDownError:
+        now = self._clock.now()
+        reasons, waits = {}, []
+        for model, state in self._states.items():
+            reasons[str(model)] = state.reason
+            if state.for_good:
+                continue
+            rest_s = max(_SOONEST_S, state.until - now)
+            asked_s = 0.0
+            if model in pauses:
+                asked_s = pauses[model].until - now
+                reasons[str(model)] = str(pauses[model].failure)
+            waits.append((max(rest_s, asked_s), asked_s >= rest_s))
+        wait_s, asked = min(waits) if waits else (None, False)
+        return AllModelsDownError(reasons, wait_s, asked=asked)
 
     def chosen(self, model: ModelName) -> None:
         """A call to this model is about to be made."""
@@ -62,9 +87,27 @@ class Breakers:
         state.probing = state.rests > 0
 
     def succeeded(self, model: ModelName) -> None:
-        """A call brought an answer."""
-        if not self._states[model].for_good:
+        """A call brought an answer. Of a model that declines, what came of the dialogue counts instead."""
+        state = self._states[model]
+        if state.declined:
+            state.in_a_row = 0
+        elif not state.for_good:
             self._states[model] = _State()
+
+    def worked(self, model: ModelName) -> None:
+        """A dialogue came to something, if not to a program."""
+        if self._states[model].declined and not self._states[model].for_good:
+            self._states[model] = _State()
+
+    def declined(self, model: ModelName, words: str) -> None:
+        """A dialogue came to nothing: the model refused, or said nothing. Each is paid for."""
+        state = self._states[model]
+        if state.for_good:
+            return
+        was_probe, state.probing = state.probing, False
+        state.reason = words
+        state.declined += 1
+        self._rest(state, state.declined, was_probe=was_probe)
 
     def failed(self, model: ModelName, failure: Failure) -> None:
         """A call ended without an answer, retries included."""
@@ -77,15 +120,17 @@ class Breakers:
             return  # the request's own fault says nothing of the model
         state.reason = str(failure)
         state.in_a_row += 1
-        if was_probe or (state.in_a_row >= self._settings.failures and state.until <= self._clock.now()):
-            rest = min(self._settings.longest_rest_s, self._settings.first_rest_s * 2.0**state.rests)
-            rest = max(rest, failure.retry_after_s or 0.0)
-            state.until = self._clock.now() + rest
-            state.rests += 1
+        self._rest(state, state.in_a_row, was_probe=was_probe)
 
     def abandoned(self, model: ModelName) -> None:
         """A chosen call was not made, or was cancelled: it says nothing of the model."""
         self._states[model].probing = False
+
+    def _rest(self, state: _State, in_a_row: int, *, was_probe: bool) -> None:
+        if was_probe or (in_a_row >= self._settings.failures and state.until <= self._clock.now()):
+            rest = min(self._settings.longest_rest_s, self._settings.first_rest_s * 2.0**state.rests)
+            state.until = self._clock.now() + rest
+            state.rests += 1
 
     def _closed(self, state: _State) -> bool:
         return not state.for_good and not state.probing and state.until <= self._clock.now()

@@ -9,14 +9,14 @@ from evolve.llm.answer import Answer, Usage
 from evolve.llm.budget import BudgetGate
 from evolve.llm.classify import shortened
 from evolve.llm.clock import Clock
-from evolve.llm.draft import Draft, input_estimate, worst_usage
+from evolve.llm.draft import Counted, Draft, input_estimate, worst_usage
 from evolve.llm.errors import Failure, FailureKind, Scope
 from evolve.llm.journal import CallEnd, CallJournal, CallStart
-from evolve.llm.prices import PriceList
+from evolve.llm.prices import Price, PriceList
 from evolve.llm.request import CallKey, Request
 from evolve.llm.secret import Redactor
 from evolve.llm.settings import PatienceSettings
-from evolve.llm.throttle import Throttle
+from evolve.llm.throttle import Held, Patience, Throttle
 from evolve.llm.transport import Deadlines, Plan, Refusal, exchange
 from evolve.types import StopReason
 
@@ -63,7 +63,7 @@ class Cashier:
         return self._books.budget.hopeless(worst_usd or 0.0, worst_tokens)
 
     async def ask(self, call: Call, plan: Plan, throttle: Throttle) -> Outcome:
-        """Send one request.
+        """Send one request; or none, where the server wants a longer pause than the call can wait.
 
         Raises:
             CapError: its worst case does not fit the budget; nothing was sent.
@@ -76,7 +76,7 @@ class Cashier:
         used = 0
         cost_usd: float | None = 0.0
         try:
-            async with throttle.slot(model, expected):
+            async with throttle.slot(model, expected, self._patience_of(call)):
                 call.attempts += 1
                 record = self._books.journal.begin(
                     CallStart(call.key, call.attempts, call.operator, call.request, worst_usd, worst_tokens)
@@ -88,9 +88,11 @@ class Cashier:
                 finally:
                     # Without an await: a cancelled task gets here too, and must not be torn.
                     usage = _usage(call.request, draft, outcome)
-                    cost_usd = price.cost(usage) if price else None
+                    cost_usd = _cost(price, usage)
                     used = usage.total
                     self._books.journal.finish(record, _end(outcome, usage, cost_usd, self._clock.now() - began))
+        except Held as held:
+            return held.failure
         finally:
             self._books.budget.settle(reservation, cost_usd or 0.0, used)
             throttle.correct(expected, used)
@@ -99,6 +101,10 @@ class Cashier:
     def _worst(self, request: Request) -> tuple[float | None, int]:
         price, usage = self._books.prices.of(request.model), worst_usage(request)
         return price.worst(usage) if price else None, usage.total
+
+    def _patience_of(self, call: Call) -> Patience:
+        until = self._clock.now() + self._patience.call_s if call.deadline is None else call.deadline
+        return Patience(self._patience.backoff_most_s, until)
 
     async def _exchange(self, call: Call, plan: Plan, draft: Draft) -> Outcome:
         now = self._clock.now()
@@ -114,7 +120,10 @@ class Cashier:
             # An answer that is whole is kept, even if the connection broke right after it: it is paid for.
             if isinstance(trouble, Refusal) or (trouble is not None and draft.finish is None):
                 return self._clean(trouble)
-            return self._clean(draft.to_answer(call.request, plan.quirks.notes()))
+            outcome = draft.to_answer(call.request, plan.quirks.notes())
+            if trouble is not None and draft.counted == Counted() and isinstance(outcome, Answer):
+                outcome = replace(outcome, usage=worst_usage(call.request))  # The count was what broke off.
+            return self._clean(outcome)
         except Exception as error:  # a server may send what nobody thought of: it costs this request, not the search
             words = f"the answer cannot be read: {type(error).__name__}: {error}"
             return self._clean(Failure(FailureKind.BROKEN_STREAM, Scope.RETRY, storable(words)))
@@ -141,7 +150,22 @@ def _usage(request: Request, draft: Draft, outcome: Outcome) -> Usage:
         return outcome.usage
     if isinstance(outcome, Refusal) or outcome.kind in _FREE:
         return Usage()
-    return draft.usage_or_estimate(request)
+    return _most_used(request, draft)
+
+
+def _most_used(request: Request, draft: Draft) -> Usage:
+    """What a request that left and broke off can have used: nobody sees how long a model reasoned before it was cut."""
+    usage, worst = draft.usage_or_estimate(request), worst_usage(request)
+    if not usage.estimated:
+        return usage
+    return worst if draft.counted.input is None else replace(usage, output=max(usage.output, worst.output))
+
+
+def _cost(price: Price | None, usage: Usage) -> float | None:
+    """An estimate does not know what the provider's cache did with the input, so it counts at the dearest."""
+    if price is None:
+        return None
+    return price.worst(usage) if usage.estimated else price.cost(usage)
 
 
 def _end(outcome: Outcome, usage: Usage, cost_usd: float | None, seconds: float) -> CallEnd:

@@ -18,7 +18,7 @@ from evolve.llm.quirks import QuirkBook, Quirks, lesson
 from evolve.llm.request import CallKey, Message, Request
 from evolve.llm.sdk import Sdk, connect
 from evolve.llm.settings import LlmSettings, ModelName, WireName
-from evolve.llm.throttle import Throttle
+from evolve.llm.throttle import LONGEST_PAUSE_S, Pause, Throttle
 from evolve.llm.transport import Plan, Refusal
 from evolve.llm.wire import Wire
 from evolve.llm.wire_anthropic import AnthropicWire
@@ -77,6 +77,10 @@ class ModelClient:
         """The cap on money or tokens that a request would pass, even if nothing were in flight."""
         return self._cashier.hopeless(request)
 
+    def pauses(self) -> Mapping[ModelName, Pause]:
+        """The models that their servers want left alone for a while."""
+        return {model: pause for throttle in self._throttles.values() for model, pause in throttle.pauses().items()}
+
     async def complete(self, request: Request, key: CallKey, operator: str) -> Answer:
         """The model's answer; a stored one where this call was made before.
 
@@ -121,10 +125,11 @@ class ModelClient:
                     self._quirks.remember(model, replace(quirks, no_usage=True))
                 return outcome
             failure = outcome.failure if isinstance(outcome, Refusal) else outcome
-            if failure.retry_after_s is not None:
-                throttle.pause(model, failure.retry_after_s)
             if not isinstance(outcome, Refusal):
                 return failure
+            if failure.retry_after_s is not None:
+                failure = self._with_rest(failure, failure.retry_after_s)
+                throttle.pause(model, failure)
             sent = plan.body.keys() | plan.body.get("extra_body", {}).keys()
             better = lesson(outcome.complaint, plan.wire.optional & sent, quirks)
             if better is None or better in tried:
@@ -139,7 +144,7 @@ class ModelClient:
             wire = AnthropicWire()
         else:
             wire = ResponsesWire() if quirks.responses_api or spoken == "responses" else ChatWire()
-        return Plan(sdk, wire, wire.body(request, quirks), quirks)
+        return Plan(sdk, wire, wire.body(request, quirks), quirks, request.max_output_tokens)
 
     def _connected(self, model: ModelName) -> tuple[Sdk, WireName]:
         if model.provider not in self._sdks:
@@ -164,7 +169,22 @@ class ModelClient:
     def _is_last(self, call: Call, state: tenacity.RetryCallState) -> bool:
         if state.attempt_number >= self._settings.patience.attempts:
             return True
-        return call.deadline is not None and self._clock.now() + state.upcoming_sleep >= call.deadline
+        asked = _last_failure(state).retry_after_s
+        if asked is not None and self._is_rest(asked):
+            return True
+        now = self._clock.now()
+        left = self._settings.patience.call_s if call.deadline is None else call.deadline - now
+        return state.upcoming_sleep >= left
+
+    def _is_rest(self, asked_s: float) -> bool:
+        """Whether the server wants no short wait but a rest, in which others are to be asked."""
+        return asked_s > self._settings.patience.backoff_most_s
+
+    def _with_rest(self, failure: Failure, asked_s: float) -> Failure:
+        if not self._is_rest(asked_s):
+            return failure
+        rest_s = min(asked_s, LONGEST_PAUSE_S)
+        return replace(failure, message=f"{failure.message}; the model rests for {rest_s:.0f} s")
 
     def clean(self, request: Request) -> Request:
         """The request as it is sent: a prompt holds no key, whatever it quotes."""

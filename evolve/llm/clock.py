@@ -7,15 +7,16 @@ import time
 from types import TracebackType
 from typing import Protocol, Self
 
-STOOD_STILL_S = 0.1
-"""A timer that is so late was held up: the loop stood still, in a write to the database for instance."""
+LAST_LOOK_S = 0.1
+"""What was sent before a deadline may lie unread when it comes: for so long it is read before anything ends."""
 
 
 class Deadline:
     """Raises :class:`TimeoutError` when what is inside takes too long; use as an asynchronous context manager.
 
     More than :func:`asyncio.timeout`: time in which this process did not listen is nobody's silence. A deadline that
-    comes while the loop stands still is put off by as long as it was held up: what was sent meanwhile lies unread.
+    comes while the loop stands still, in a write to the database for instance, is put off by as long as it was held up,
+    and any by :data:`LAST_LOOK_S`: what was sent meanwhile lies unread.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -36,19 +37,17 @@ class Deadline:
         await self._limit.__aexit__(kind, error, trace)
 
     def postpone(self, seconds: float) -> None:
-        """So long from now."""
+        """So long from now, also if it came at this instant and has ended nothing yet."""
         self._cancel()
+        if not self._limit.expired():
+            self._limit.reschedule(None)
         loop = asyncio.get_running_loop()
         due = loop.time() + seconds
         self._timer = loop.call_at(due, self._come, due)
 
     def _come(self, due: float) -> None:
         loop = asyncio.get_running_loop()
-        late = loop.time() - due
-        if late > STOOD_STILL_S:
-            self._timer = loop.call_later(late, self._expire)
-        else:
-            self._expire()
+        self._timer = loop.call_later(max(loop.time() - due, LAST_LOOK_S), self._expire)
 
     def _expire(self) -> None:
         self._limit.reschedule(asyncio.get_running_loop().time())

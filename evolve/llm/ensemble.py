@@ -56,7 +56,7 @@ class Ensemble:
         allowed = _arms(self._models, operators)
         if not allowed:
             return None
-        well = self._breakers.available()
+        well = self._breakers.available(self._client.pauses())
         arms = [arm for arm in allowed if arm.model in well]
         # Rather another model than its configuration wants for the operator, than none.
         arms = arms or [Arm(operator, model) for model in well for operator in operators]
@@ -114,6 +114,14 @@ class Ensemble:
             if not heard:
                 self._breakers.abandoned(arm.model)
         return answer
+
+    def worked(self, arm: Arm) -> None:
+        """A dialogue with the arm's model came to something."""
+        self._breakers.worked(arm.model)
+
+    def declined(self, arm: Arm, words: str) -> None:
+        """The arm's model refused, or said nothing; ``words`` are what people are told of it."""
+        self._breakers.declined(arm.model, words)
 
     @property
     def policy(self) -> ArmPolicy:

@@ -91,10 +91,12 @@ class CapError(LlmError):
 class AllModelsDownError(LlmError, ProposerDownError):
     """No model can be asked now. The run pauses and can be resumed; nothing is lost."""
 
-    def __init__(self, reasons: dict[str, str], retry_in_s: float | None) -> None:
+    def __init__(self, reasons: dict[str, str], retry_in_s: float | None, *, asked: bool = False) -> None:
+        """``asked``: a server wants so long a rest, so that there is no use in trying sooner."""
         text = "no model can be asked: " + "; ".join(f"{m}: {r}" for m, r in sorted(reasons.items()))
         ProposerDownError.__init__(self, text, retry_in_s)
         self.reasons = reasons
+        self.asked = asked
 
 
 class MissingKeyError(UsageError):

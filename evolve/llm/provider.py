@@ -18,7 +18,8 @@ KNOWN: dict[str, ProviderSettings] = {
     "ollama": ProviderSettings(wire="chat", base_url="http://127.0.0.1:11434/v1", concurrency=2),
     "vllm": ProviderSettings(wire="chat", base_url="http://127.0.0.1:8000/v1"),
 }
-_BASE_URL_VARIABLES = {"openai": "OPENAI_BASE_URL", "anthropic": "ANTHROPIC_BASE_URL"}
+BASE_URL_VARIABLES = {"openai": "OPENAI_BASE_URL", "anthropic": "ANTHROPIC_BASE_URL"}
+"""Known provider -> the variable whose address wins over the known one."""
 _NO_KEY = "none"
 """Sent to servers that want no key; the SDKs insist on one."""
 
@@ -95,7 +96,7 @@ def endpoint(settings: LlmSettings, model: ModelName, environment: Mapping[str, 
     """
     provider = provider_settings(settings, model)
     name = model.provider
-    address = environment.get(_BASE_URL_VARIABLES.get(name, "")) or provider.base_url
+    address = environment.get(BASE_URL_VARIABLES.get(name, "")) or provider.base_url
     if not address or not address.startswith(("http://", "https://")):
         raise UsageError(f"llm.providers.{name}.base_url: give the server's address, for instance http://host:8000/v1")
     if provider.key_env is None:

@@ -76,7 +76,7 @@ class ProviderSettings(Frozen):
 class ModelSettings(Frozen):
     """One model of the ensemble."""
 
-    name: str
+    name: Annotated[str, Field(examples=["provider/model"])]
     """``provider/model``."""
     weight: NonNegativeFloat = 1.0
     operators: tuple[str, ...] = ()
@@ -121,8 +121,9 @@ class PatienceSettings(Frozen):
     backoff_s: PositiveFloat = 1.0
     """First wait where the server does not name one; doubles each time, with jitter."""
     backoff_most_s: PositiveFloat = 60.0
+    """The longest wait within a call. Where a server names a longer one the call fails and the model rests so long."""
     failures: PositiveInt = 4
-    """Calls in a row that failed after all their requests, after which a model has a rest."""
+    """Calls in a row that failed after all their requests, or dialogues that it declined, after which a model rests."""
     rest_s: PositiveFloat = 60.0
     """The first rest; doubles each time the first call after it fails too."""
     rest_most_s: PositiveFloat = 1800.0

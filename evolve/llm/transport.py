@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
 
+from evolve.llm.allowance import Allowance
 from evolve.llm.classify import MOST_MESSAGE, complaint_of, failure_of
 from evolve.llm.clock import Clock
 from evolve.llm.draft import Draft
@@ -44,6 +45,8 @@ class Plan:
     wire: Wire
     body: dict[str, Any]
     quirks: Quirks
+    output_tokens: int
+    """The most that is allowed."""
 
 
 async def exchange(plan: Plan, draft: Draft, deadlines: Deadlines, clock: Clock) -> Failure | Refusal | None:
@@ -76,30 +79,38 @@ async def _converse(plan: Plan, draft: Draft, deadlines: Deadlines, clock: Clock
     except TimeoutError:
         return Failure(FailureKind.SILENCE, Scope.RETRY, f"no answer began within {deadlines.first_byte_s:.0f} s")
     try:
-        return await _read(reply, plan.wire, draft, deadlines, clock)
+        return await _read(reply, plan, draft, deadlines, clock)
     finally:
         await opening.__aexit__(None, None, None)
 
 
-async def _read(reply: HttpReply, wire: Wire, draft: Draft, deadlines: Deadlines, clock: Clock) -> Failure | None:
+async def _read(reply: HttpReply, plan: Plan, draft: Draft, deadlines: Deadlines, clock: Clock) -> Failure | None:
     media = reply.headers.get("content-type", "").partition(";")[0].strip().lower()
     pieces = aiter(reply.iter_bytes())
     if media == "application/json":
         # A whole answer, asked for or not: nothing arrives before all of it is there.
-        whole = b"".join([piece async for piece in pieces])
-        wire.absorb_whole(draft, parse_object(whole.decode("utf-8", "replace")))
+        whole = await _whole(pieces, Allowance(plan.output_tokens))
+        plan.wire.absorb_whole(draft, parse_object(whole.decode("utf-8", "replace")))
         return None
     if media != "text/event-stream":
         page = (await anext(pieces, b""))[: 4 * MOST_MESSAGE].decode("utf-8", "replace")
         words = complaint_of(200, page).message
         return Failure(FailureKind.NOT_A_MODEL, Scope.RETRY, f"{media or 'no content type'} came back: {words}")
-    return await _read_stream(pieces, wire, draft, deadlines, clock)
+    return await _read_stream(pieces, plan, draft, deadlines, clock)
+
+
+async def _whole(pieces: AsyncIterator[bytes], allowance: Allowance) -> bytes:
+    whole = []
+    async for piece in pieces:
+        allowance.take_body(piece)
+        whole.append(piece)
+    return b"".join(whole)
 
 
 async def _read_stream(
-    pieces: AsyncIterator[bytes], wire: Wire, draft: Draft, deadlines: Deadlines, clock: Clock
+    pieces: AsyncIterator[bytes], plan: Plan, draft: Draft, deadlines: Deadlines, clock: Clock
 ) -> Failure | None:
-    decoder = SseDecoder()
+    decoder, allowance = SseDecoder(), Allowance(plan.output_tokens)
     patience, since = deadlines.first_byte_s, clock.now()
     try:
         async with clock.timeout(patience) as limit:
@@ -110,7 +121,8 @@ async def _read_stream(
                     patience, since = deadlines.silence_s, now
                     clock.postpone(limit, patience)
                 for event in decoder.feed(piece):
-                    wire.absorb(draft, event)
+                    plan.wire.absorb(draft, event)
+                allowance.take_stream(piece, draft)
                 if draft.failure is not None:
                     return draft.failure
     except TimeoutError:

@@ -35,7 +35,7 @@ def _head(profile: Profile) -> str:
 
 
 def _counter(counter: Counter) -> str:
-    unit = "" if counter.unit == "1" else f" {counter.unit}"
+    unit = "" if counter.unit == "1" else f" {counter.unit.replace('1/', 'per ', 1)}"
     return f"{counter.value:.4g}{unit}" + (" (compiled)" if counter.origin == "compiled" else "")
 
 

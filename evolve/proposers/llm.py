@@ -16,16 +16,16 @@ import numpy as np
 from evaluators.task import Language, Task
 from evolve.database.model_records import Dialogue, Ending
 from evolve.edits.dialogue import Ask, Spoken, converse
-from evolve.edits.outcome import Edited
+from evolve.edits.outcome import DECLINES, HOLDS_KEY, Edited
 from evolve.edits.reading import EditContext
 from evolve.errors import BudgetRefusedError, ProposerDownError
 from evolve.llm.answer import Answer
 from evolve.llm.bandit import Arm, Reward
-from evolve.llm.clock import Clock
 from evolve.llm.ensemble import Ensemble, Question
 from evolve.llm.errors import AllModelsDownError, CallError, CapError
 from evolve.llm.request import CallKey, Message, Request
 from evolve.llm.settings import ModelName
+from evolve.llm.waiting import Waiting
 from evolve.policies.credit import Credit
 from evolve.prompts.context import PromptContext
 from evolve.prompts.operators import OPERATORS, fitting
@@ -37,9 +37,6 @@ CALL_FAILED = "call_failed"
 """The outcome of a dialogue that a model's server ended: it says nothing of the operator."""
 KNOWN = "known"
 """The outcome of a dialogue whose program the run holds already."""
-
-HOLDS_KEY = "holds_key"
-"""The outcome of a dialogue whose answers make up a key when they are put together; each is without one."""
 
 TOO_LONG = "too_long"
 """The outcome of a dialogue that could not be gone on with after a crash."""
@@ -118,9 +115,8 @@ class Parts:
     briefing: Briefing
     learning: Learning
     dialogues: Dialogues
-    clock: Clock
-    outage_s: float
-    """How long no model may be reached before the run pauses."""
+    waiting: Waiting
+    """While no model can be asked."""
 
 
 @dataclass(frozen=True)
@@ -145,7 +141,6 @@ class LlmProposer:
         self._parts = parts
         self._learnt = 0
         """From how many programs and endings; the order in which is kept over crashes."""
-        self._down_since: float | None = None
         self._resumed = {d.number: d for d in parts.dialogues.open_dialogues() if d.proposer == NAME}
 
     async def propose(self, context: ProposeContext) -> Proposal | Dropped | None:
@@ -166,8 +161,8 @@ class LlmProposer:
             return Dropped(CALL_FAILED, str(error), self._learnt)
         except CapError as error:
             raise BudgetRefusedError(error.reason) from None
-        variable = self._parts.ensemble.holder(spoken.outcome.words)
-        if variable is not None:
+        self._heard(draft.arm, spoken)
+        if variable := self._parts.ensemble.holder(spoken.outcome.words):
             return self._dropped(context, draft.arm, HOLDS_KEY, f"what it answered holds the key that {variable} holds")
         if isinstance(spoken.outcome, Edited):
             return self._offered(context, draft, spoken, spoken.outcome)
@@ -248,10 +243,7 @@ class LlmProposer:
         try:
             return self._parts.ensemble.choose(operators, rng, without)
         except AllModelsDownError as error:
-            now = self._parts.clock.now()
-            self._down_since = now if self._down_since is None else self._down_since
-            waited_enough = now - self._down_since >= self._parts.outage_s
-            raise ProposerDownError(str(error), None if waited_enough else error.retry_in_s) from None
+            raise ProposerDownError(str(error), self._parts.waiting.rest_s(error)) from None
 
     def _drafted(self, arm: Arm, subject: Subject, facts: PromptContext) -> Draft | None:
         try:
@@ -293,11 +285,19 @@ class LlmProposer:
 
     def _asking(self, draft: Draft) -> Ask:
         async def ask(turns: tuple[Message, ...], key: CallKey) -> Answer:
-            answer = await self._parts.ensemble.ask(draft.arm, Question(draft.prompt.system, turns), key)
-            self._down_since = None
-            return answer
+            return await self._parts.ensemble.ask(draft.arm, Question(draft.prompt.system, turns), key)
 
         return ask
+
+    def _heard(self, arm: Arm, spoken: Spoken) -> None:
+        """A model that only declines is as good as down, and dearer."""
+        outcome = spoken.outcome
+        if not isinstance(outcome, Edited) and outcome.reason in DECLINES:
+            said = f": {spoken.said!r}" if spoken.said else ""
+            self._parts.ensemble.declined(arm, f"{outcome.message}{said}")
+        else:
+            self._parts.ensemble.worked(arm)
+            self._parts.waiting.over()
 
     def _offered(self, context: ProposeContext, draft: Draft, spoken: Spoken, edited: Edited) -> Proposal | Dropped:
         arm, subject = draft.arm, draft.subject

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from evaluators.client import JudgeReady
 from evaluators.errors import JudgeError
@@ -101,7 +102,7 @@ class RecordedJudge:
         del last_s
         return 0.0
 
-    def device_s(self) -> float | None:
+    def device_s(self, asker: asyncio.Task[Any] | None = None) -> float | None:
         """See :class:`evaluators.client.Judge`."""
         return None
 

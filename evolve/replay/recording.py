@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -46,6 +47,8 @@ class Recording:
         self.storage = storage
         self.name = name
         self.record = storage.run()
+        if self.record.alive(time.time()):
+            raise self.lack("its search goes on, or was killed this half minute: replay it when it has ended")
         self.steps: Sequence[Step] = storage.steps()
         if not self.steps or not self.record.task:
             raise self.lack("it was never begun, or is older than replays: its steps were not noted")

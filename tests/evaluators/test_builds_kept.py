@@ -1,11 +1,13 @@
 """A search that runs for days fills neither memory nor disk with what it has built."""
 
 import gc
+from types import SimpleNamespace
 
 import pytest
 
 from evaluators import build
 from evaluators.build import Builds
+from evaluators.builders.triton import TritonBuilder
 from evaluators.failure import CandidateFailure
 from evaluators.task_loading import load_task
 from evaluators.zygote.client import Zygote
@@ -58,3 +60,23 @@ def test_a_failure_that_is_known_grows_no_tail(builds, task):
             builds.build(task, "no program", "cpp", ())
         depths.append(len(list(caught.traceback)))
     assert depths[1] == depths[2]
+
+
+def test_the_second_of_two_builders_gets_what_the_first_left_of_the_time(task, tmp_path, monkeypatch):
+    now, given = [100.0], []
+    monkeypatch.setattr(build, "time", SimpleNamespace(monotonic=lambda: now[0]))
+
+    def spawn(request):
+        folder = request.writable[0]
+        (folder / TritonBuilder.artifact).mkdir(exist_ok=True)
+
+        def collect(timeout_s, cap):
+            given.append(timeout_s)
+            now[0] += 0.75 * task.limits.build_s
+            return "", SimpleNamespace(code=0)
+
+        return SimpleNamespace(collect=collect, kill=lambda: None, close=lambda: None)
+
+    builds = Builds(SimpleNamespace(spawn=spawn), tmp_path, None)
+    builds._compile(task, "", "triton", {}, "0" * 64)
+    assert given == pytest.approx([task.limits.build_s, 0.25 * task.limits.build_s])

@@ -25,6 +25,8 @@ def told():
 
 
 def test_a_question_has_had_the_device_for_as_long_as_it_was_its(told):
+    told.account.open(1)
+    told.account.open(2)
     told.at(10, 1, DeviceNews.HAS_DEVICE)
     told.at(13, 1, DeviceNews.GIVES_BACK)
     told.at(13, 2, DeviceNews.HAS_DEVICE)
@@ -36,6 +38,9 @@ def test_a_question_has_had_the_device_for_as_long_as_it_was_its(told):
     assert told.account.device_s(3) == 0
     told.account.forget(1)
     assert told.account.device_s(1) == 0
+    told.at(30, 1, DeviceNews.HAS_DEVICE)
+    told.now = 31
+    assert told.account.device_s(1) == 0, "what the judge tells of it afterwards is not kept"
 
 
 def test_it_was_held_up_for_as_long_as_it_waited_for_another_judge(told):

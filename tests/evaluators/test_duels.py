@@ -55,8 +55,10 @@ def fought(monkeypatch):
             times.waited += [0.0] * count
 
         monkeypatch.setattr(duel, "measure_block", block)
-        ended = run_duel(SimpleNamespace(task=TASK), None, {"w": None}, start, Trail())
+        times = {}
+        ended = run_duel(SimpleNamespace(task=TASK), None, {"w": None}, start, Trail(), times)
         assert not alive
+        assert len(times["w"].ours) == ended.rounds
         return ended, len(started)
 
     return fight

@@ -33,7 +33,7 @@ def opened():
     """A session, and the runner's end of its channel."""
     ours, theirs = channel.pair()
     log, log_end = os.pipe()
-    child = SimpleNamespace(log=log, pidfd=-1, resume=lambda: None, stop=lambda deadline_s: 0)
+    child = SimpleNamespace(log=log, pidfd=-1, resume=lambda: None, stop=lambda deadline_s: 0, used_ns=lambda: 0)
     seal = SimpleNamespace(close_over=lambda size: None, broken=lambda: None)
     gpu = SimpleNamespace(synchronize=lambda: None, upload=None)
     memory = SimpleNamespace(address=0, size=1 << 20)

@@ -1,5 +1,6 @@
 """Rounds that are captured: brief ones for programs that are far slower than the baseline, and for nobody else."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -7,11 +8,12 @@ import pytest
 
 from evaluators.build import BuiltProgram
 from evaluators.calibration import WorkloadCalibration
-from evaluators.cascade import Case, paced, timed_rounds
+from evaluators.cascade import Case, paced, paced_alone, timed_rounds
+from evaluators.cuda.attesting import _as_timed
 from evaluators.cuda.plan import device_plan
 from evaluators.duel import measure_block
 from evaluators.failure import OCCUPANT, CandidateFailure
-from evaluators.pace import BRIEF_CALLS, LONG_ROUND_S, SLOW_FACTOR
+from evaluators.pace import BRIEF_CALLS, LONG_ROUND_S, SLOW_FACTOR, brief_calls, too_long
 from evaluators.rounds import PairedTimes
 from evaluators.session import RoundTime
 from evaluators.status import Status
@@ -32,7 +34,8 @@ PROGRAM = BuiltProgram("", "cuda", "0" * 64)
 class Runner:
     """A program whose calls take so long, by how many there are in a round and how many rounds came before."""
 
-    def __init__(self, takes_us):
+    def __init__(self, takes_us, empty_round_us=EMPTY_ROUND_US):
+        self.empty_round_us = empty_round_us
         self.takes_us = takes_us if callable(takes_us) else lambda calls, rounds: takes_us
         self.rounds, self.layouts, self.taken_us = [], [], 0.0
         quiet = {"poison": lambda slots: None, "unwritten_among": lambda slots: []}
@@ -43,7 +46,7 @@ class Runner:
         self.layouts.append(layout)
 
     def round(self, slots, deadline_s):
-        took_us = len(slots) * self.takes_us(len(slots), len(self.rounds)) + EMPTY_ROUND_US
+        took_us = len(slots) * self.takes_us(len(slots), len(self.rounds)) + self.empty_round_us
         self.rounds.append(len(slots))
         self.taken_us += took_us
         nothing = np.empty(0), np.empty(0)
@@ -132,9 +135,87 @@ def test_a_pace_is_looked_at_once_in_a_process():
     assert sum(layout.sequences == () for layout in case.session.layouts) == 1
 
 
+def test_a_baseline_that_is_held_up_makes_no_brief_round_count():
+    """Fast in brief rounds itself, beside a baseline that is slow in them."""
+    case = case_of(lambda calls, rounds: 100 * BASELINE_US if calls == 1 else BASELINE_US)
+    baseline = Runner(lambda calls, rounds: 100 * BASELINE_US if calls == BRIEF_CALLS else BASELINE_US)
+    timed_rounds(*bench(baseline), case, CALIBRATION, "eager", 5)
+    assert case.session.timed == [BRIEF_CALLS, *[PLAN.calls] * 5]
+    assert case.times["w"]["eager"].log_ratios() == pytest.approx([0.0] * 5, abs=0.01)
+
+
+TINY_US, TINY_EMPTY_US = 2.24, 300.0
+"""A call far shorter than an empty round."""
+
+
+def tiny_calibration():
+    small = WORKLOAD.model_copy(update={"axes": {"N": 1000}})
+    plan = device_plan(TASK, small, 60 << 20, 8 << 30, TINY_US / 1e6, np.random.default_rng(0))
+    empty_us = {"cuda": TINY_EMPTY_US / plan.calls}
+    return WorkloadCalibration(plan, None, {"eager": TINY_US}, "eager", frozenset({"eager"}), empty_us, 0.0)
+
+
+def timed_beside_a_tiny_one(takes_us):
+    calibration, case = tiny_calibration(), Case(PROGRAM, Runner(takes_us, TINY_EMPTY_US), Checker(), Trail())
+    timed_rounds(*bench(Runner(TINY_US, TINY_EMPTY_US)), case, calibration, "eager", 5)
+    return case.session.timed, case.times["w"]["eager"], calibration.plan.calls
+
+
+def test_brief_rounds_of_short_calls_are_long_enough_to_tell_what_a_call_takes():
+    rounds, times, planned = timed_beside_a_tiny_one(400.0)
+    assert max(rounds) < planned / 4
+    assert times.log_ratios() == pytest.approx([np.log(TINY_US / 400.0)] * 5, abs=0.01)
+
+
+def test_beside_short_calls_too_a_program_that_only_looked_slow_gets_whole_rounds():
+    rounds, times, planned = timed_beside_a_tiny_one(lambda calls, rounds: 400.0 if calls == 1 else TINY_US)
+    assert rounds[1:] == [planned] * 5
+    assert rounds[0] < planned
+    assert times.log_ratios() == pytest.approx([0.0] * 5, abs=0.01)
+
+
+def test_where_a_brief_round_would_have_all_calls_there_is_none():
+    tiny = tiny_calibration()
+    long = replace(tiny, empty_us={"cuda": 10.0})  # a channel slower than the calls
+    assert brief_calls(long) > tiny.plan.calls
+    assert too_long(tiny, 400.0)
+    assert not too_long(long, 400.0)
+
+
+def planned_or_brief(case):
+    chosen = _as_timed(*bench(None), case, CALIBRATION)
+    return "planned" if chosen is CALIBRATION else len(chosen.plan.layout.sequences[0])
+
+
+def test_a_winner_is_attested_in_the_rounds_in_which_it_won():
+    """However slow it is in the process that is attested."""
+    won, slow = case_of(100 * BASELINE_US), case_of(100 * BASELINE_US)
+    won.fought = {"w": duel(BASELINE_US, BASELINE_US)[1]}
+    slow.fought = {"w": duel(100 * BASELINE_US, 200 * BASELINE_US)[1]}
+    assert (planned_or_brief(won), planned_or_brief(slow)) == ("planned", BRIEF_CALLS)
+
+
+def test_a_program_of_which_nothing_was_timed_is_attested_in_planned_rounds():
+    assert planned_or_brief(case_of(100 * BASELINE_US)) == "planned"
+
+
+def test_a_program_that_was_timed_in_planned_rounds_is_attested_in_them_though_it_slows_down():
+    case, _, _ = timed(BASELINE_US)
+    case.pace_us.clear()
+    case.session.takes_us = lambda calls, rounds: 100 * BASELINE_US
+    assert planned_or_brief(case) == "planned"
+
+
+@pytest.mark.parametrize(("takes_us", "calls"), [(lambda calls, rounds: 6000.0, BRIEF_CALLS), (None, PLAN.calls)])
+def test_a_program_that_is_profiled_gets_brief_rounds_where_it_is_slow_in_them_too(takes_us, calls):
+    case = case_of(takes_us or (lambda calls, rounds: 6000.0 if calls == 1 else BASELINE_US))
+    chosen = paced_alone(*bench(None), CALIBRATION, case)
+    assert len(chosen.plan.layout.sequences[0]) == calls
+
+
 def test_what_is_attested_are_the_rounds_that_were_timed():
     case, _, _ = timed(100 * BASELINE_US)
-    orders = paced(*bench(None), CALIBRATION, case).plan.layout.sequences
+    orders = _as_timed(*bench(None), case, CALIBRATION).plan.layout.sequences
     assert [len(order) for order in orders] == [BRIEF_CALLS] * len(PLAN.layout.sequences)
     assert [order == whole[:BRIEF_CALLS] for order, whole in zip(orders, PLAN.layout.sequences, strict=True)]
 

@@ -114,6 +114,19 @@ def test_code_that_cannot_be_read_is_refused(place):
         report(place)
 
 
+@pytest.mark.parametrize("name", ["soft\n        /*0010*/   HMMA.16816 R4", "soft\u2028", "a b", ""])
+def test_names_that_could_pass_for_instructions_are_not_printed(place, name):
+    tmp_path, order = place
+    assert disassemble(order["nvdisasm"], "sm_90", tmp_path, [cubin("soft$a.b@c", 32)]) is not None
+    assert disassemble(order["nvdisasm"], "sm_90", tmp_path, [cubin(name, 32)]) is None
+
+
+def test_a_kernel_under_a_strange_name_is_refused(place):
+    kernel(place[0], "a", "so,ft")
+    with pytest.raises(BuildRefused, match="name holds"):
+        report(place)
+
+
 def test_a_build_without_kernels_is_refused(place):
     with pytest.raises(BuildRefused, match="no kernel"):
         report(place)

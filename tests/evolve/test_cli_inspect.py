@@ -1,6 +1,7 @@
 """``evolve eval``, ``show``, ``best``, ``diff``, ``lineage``, ``check``, ``doctor`` and ``db upgrade``."""
 
 import json
+import re
 import sqlite3
 import stat
 
@@ -162,3 +163,31 @@ def test_check_refuses_a_task_whose_seed_fails(evolve, toy):
     result = evolve("check", toy)
     assert result.exit_code == 2
     assert "seed program seed.py: wrong_values" in result.stderr
+
+
+def test_doctor_lists_what_every_known_provider_reads(evolve, monkeypatch):
+    monkeypatch.setenv("OPENROUTER_API_KEY", "sk-or-v1-0123456789abcdef")
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    done = evolve("doctor", "--quick")
+    assert re.search(r"key +OPENROUTER_API_KEY +set\n", done.output)
+    assert re.search(r"key +ANTHROPIC_API_KEY +not set\n", done.output)
+    assert re.search(r"address +OPENAI_BASE_URL ", done.output)
+    assert "0123456789abcdef" not in done.output
+
+
+def test_a_file_of_no_language_of_the_task_is_told_the_suffix(evolve):
+    (evolve.folder / "notes.md").write_text("x")
+    done = evolve("eval", "q4_matvec_cpu", "notes.md")
+    assert done.exit_code == 2
+    assert "notes.md: task q4_matvec_cpu wants a .cpp file" in done.output
+
+
+def test_the_prompt_of_a_run_that_met_its_cap_and_has_no_models(evolve, run):
+    model = re.search(r"add one with --set '(.*)'\n$", evolve("prompt", run).stderr)[1]
+    asking = ("prompt", run, "--set", model.replace("provider/model", "ollama/x"))
+    refused = evolve(*asking, "--set", "caps.seconds=0")
+    assert refused.exit_code == 2
+    lifted = re.search(r"--set (caps\.seconds=none) shows", refused.stderr)[1]
+    shown = evolve(*asking, "--set", "caps.seconds=0", "--set", lifted)
+    assert shown.exit_code == 0, shown.output
+    assert "ollama/x" in shown.output

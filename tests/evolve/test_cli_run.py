@@ -7,6 +7,7 @@ import pytest
 
 from evaluators.errors import SandboxError
 from evaluators.evaluation import Status
+from evolve.run_directory import RunDirectory
 from evolve.testing import FakeJudge
 
 
@@ -94,6 +95,7 @@ def test_a_seed_that_fails_is_the_tasks_mistake(evolve, toy):
         (["run", "TOY", "--dir", "/proc/nowhere/run"], "/proc/nowhere/run: "),
         (["run", "TOY", "--dir", "FULL"], "is there already"),
         (["run", "TOY", "--set", "store.database=nonsense"], "not a database URL"),
+        (["run", "TOY", "--set", "store.database=postgresql://u@127.0.0.1:1/x"], "127.0.0.1:1/x: "),
         (["run"], "Missing argument 'TASK'"),
         (["run", "TOY", "--display", "loud"], "'loud' is not one of"),
         (["runn", "TOY"], "No such command 'runn'"),
@@ -121,6 +123,21 @@ def test_a_mistake_is_one_line_exit_code_2_and_nothing_is_written(evolve, toy, t
     assert said in result.stderr
     assert len(result.stderr.splitlines()) == 1, result.stderr
     assert sorted(tmp_path.rglob("*")) == before
+    assert evolve.started == [], "a judge measured for nothing"
+
+
+def test_a_run_that_goes_on_elsewhere_is_refused_before_a_judge_measures_anything(evolve, toy):
+    evolve("run", toy, "--dir", "r", "-s", "caps.candidates=2")
+    evolve.started.clear()
+    holder = RunDirectory(evolve.folder / "r")
+    holder.acquire()
+    try:
+        result = evolve("resume", "r")
+    finally:
+        holder.release()
+    assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
+    assert "another process has it open" in result.stderr
+    assert evolve.started == []
 
 
 def test_a_judge_that_cannot_start_leaves_nothing_behind(evolve, toy):

@@ -1,5 +1,7 @@
 """Configuration: defaults, file, assignments, and one line for every mistake."""
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -122,6 +124,9 @@ def test_a_password_is_not_stored():
         ("search.queue=none", '--set: search.queue = "none": must be a valid integer'),
         ("caps=none", "'caps' is a section: set one of its keys"),
         ("llm.models=none", "'llm.models' is a list of sections"),
+        ("llm.models.name=ollama/x", """a list of sections: --set 'llm.models=[{name="provider/model"}]'"""),
+        ("cap.seconds=3", "--set: unknown key 'cap': did you mean 'caps.seconds'?"),
+        ("cap.zzzzzzzz=3", "--set: unknown key 'cap': did you mean 'caps'?"),
         ("caps.patience=0", "--set: caps.patience = 0: must be greater than 0"),
         ("search.lanes=0", "--set: search.lanes = 0"),
         ("judge.sandbox=off", "--set: judge.sandbox = \"off\": must be 'full', 'reduced' or 'none'"),
@@ -131,7 +136,7 @@ def test_a_password_is_not_stored():
         ("proposers.llm=1", "llm.models names none: add [[llm.models]] with a name"),
         ("llm.choos=weights", "unknown key 'llm.choos': did you mean 'llm.choose'?"),
         ("llm.models=[{nam='a/b'}]", "unknown key 'llm.models.nam': did you mean 'llm.models.name'?"),
-        ("llm.models='a/b'", "'llm.models' is a list of sections: write [[llm.models]] for each"),
+        ("llm.models='a/b'", "'llm.models' is a list of sections: --set 'llm.models=[{name="),
         ("llm.models=[{name='a/b', weight=-1}]", "--set: llm.models.0.weight = -1: must be greater than or equal to 0"),
         ("llm.providers.mine.base_ur='http://h'", "did you mean 'llm.providers.NAME.base_url'?"),
         ("llm.providers.mine='http://h'", "'llm.providers.mine' is a section"),
@@ -154,6 +159,8 @@ def test_a_wrong_assignment_is_one_line_that_names_key_and_value(assignment, sai
     [
         ("[caps]\nsecnds = 5\n", "run.toml: unknown key 'caps.secnds'"),
         ("[caps]\nseconds = -5\n", "run.toml: caps.seconds = -5"),
+        ("[cap]\nseconds = 5\n", "run.toml: unknown key 'cap': did you mean 'caps.seconds'?"),
+        ('[llm]\nmodels = "a/b"\n', "'llm.models' is a list of sections: write [[llm.models]] for each"),
         ("[caps\n", "run.toml: not valid TOML"),
         ("\xff", "run.toml: not valid TOML"),
     ],
@@ -165,6 +172,13 @@ def test_a_wrong_file_is_one_line_that_names_it(tmp_path, text, said):
         load_config(path)
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_the_suggested_assignment_of_a_list_works():
+    with pytest.raises(UsageError) as caught:
+        load_config(assignments=["llm.models.name=ollama/x"])
+    suggested = re.search(r"--set '(.*)'$", str(caught.value))
+    assert load_config(assignments=[suggested[1]]).llm.models[0].name == "provider/model"
 
 
 def test_a_missing_file_is_no_default(tmp_path):

@@ -132,7 +132,10 @@ def test_a_summary_says_where_the_best_stands():
     assert "0.83x of the strongest baseline (vectorised), [0.82, 0.84], 99 % interval: slower than it" in text
     assert "2.07x [2, 2.15] the seed's speed" in text
     assert "2 of 2 workloads passed" in text
-    assert "12 tried: 5 passed, 3 (build_error 2, wrong_values 1) failed, 2 duplicates, 2 unfinished" in text
+    assert (
+        "12 tried: 5 passed, 3 (build_error 2, wrong_values 1) failed, 2 duplicates, 2 not judged or not placed yet"
+        in text
+    )
     assert "evolve best runs/a -o best.cpp" in text
     assert "evolve eval q4 best.cpp" in text
     assert report.data["score"] == 0.83

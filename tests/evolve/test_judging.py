@@ -194,19 +194,36 @@ class TestWhatIsBookedOfABrokenQuestion:
         await world.run()
         assert booked(world, "abandoned") == [0.0]
 
-    async def test_a_question_cut_short_by_the_cap_is_not_put_again_for_ever(self, tmp_path: Path) -> None:
-        """It has had nothing of the device, so that all of it is left, and is too little."""
+    async def test_near_the_cap_a_build_takes_nothing_of_what_is_left(self, tmp_path: Path) -> None:
+        """It takes longer than what is left of the device, and hardly needs any."""
+        world = World(tmp_path, settings(Caps(device_seconds=0.2, candidates=2)), judge=FakeJudge(used_s=0.0))
+        world.proposer.make = scores(2.0)
+
+        async def before(method: str, source: str) -> None:
+            if method == "evaluate" and "score=2.0" in source:
+                await asyncio.sleep(0.4)
+
+        world.judge.before = before
+        async with asyncio.timeout(20):
+            outcome = await world.run()
+        assert outcome.reason is StopReason.CANDIDATES
+        assert world.programs()[1].score == 2.0
+        assert (world.judges_started, booked(world, "abandoned")) == (1, [])
+
+    async def test_what_has_had_all_that_is_left_is_broken_off_and_not_put_again_for_ever(self, tmp_path: Path) -> None:
         world = World(tmp_path, settings(Caps(device_seconds=0.3)), judge=FakeJudge(used_s=0.0))
 
         async def before(method: str, source: str) -> None:
             if "child" in source:
+                world.judge.used_s = 1000.0
                 await asyncio.Event().wait()
 
         world.judge.before = before
         async with asyncio.timeout(20):
             outcome = await world.run()
         assert outcome.reason is StopReason.DEVICE_SECONDS
-        assert booked(world, "abandoned") == [0.0]
+        (abandoned,) = booked(world, "abandoned")
+        assert abandoned == pytest.approx(0.3 - 2 * world.judge.cost.device_s), "what was left of it, and no more"
 
 
 def booked(world: World, kind: str) -> list[float]:

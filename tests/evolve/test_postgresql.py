@@ -12,7 +12,7 @@ import sys
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from threading import Event
+from threading import Event, Timer
 
 import pytest
 from sqlalchemy import make_url
@@ -119,6 +119,17 @@ class TestRuns:
         assert [SqlStorage.create(engine, new).run().id for engine in engines] == [1, 2, 3, 4]
         for engine in engines:
             engine.dispose()
+
+    def test_changing_them_may_take_longer_than_a_server_may_be_silent(
+        self, postgres_url: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("evolve.database.patient.SILENCE_S", 0.2)
+        import psycopg  # noqa: PLC0415 - where it is missing there is no server
+
+        somebody_else = psycopg.connect(postgres_url.replace("+psycopg", ""))
+        somebody_else.execute("SELECT pg_advisory_lock(%s, 0)", (postgresql._CLAIM,))
+        Timer(0.8, somebody_else.close).start()
+        create_database(postgres_url).dispose()
 
     def test_a_password_is_written_nowhere(self, evolve: CommandLine, toy: Path, postgres_url: str) -> None:
         secret = "s3cret-word"

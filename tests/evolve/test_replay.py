@@ -7,6 +7,7 @@ import json
 import random
 import shutil
 import sqlite3
+import time
 from collections import Counter
 from collections.abc import Callable, Collection
 from contextlib import closing
@@ -452,6 +453,18 @@ class TestCommandLine:
                 data.pop("directory", None)
                 data.pop("spent", None)
             assert old == new
+
+    def test_of_a_search_that_goes_on_is_refused_and_of_one_that_was_killed_is_not(
+        self, evolve: CommandLine, recorded: None
+    ) -> None:
+        """It said that the lineages differ: its last programs were not finished yet."""
+        directory = RunDirectory(evolve.folder / "r")
+        edit(directory.path, f"update runs set status = 'running', heartbeat_at = {time.time()}")
+        result = evolve("replay", "r")
+        assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
+        assert "its search goes on" in result.stderr
+        edit(directory.path, f"update runs set heartbeat_at = {time.time() - 60}")
+        assert evolve("replay", "r").exit_code == 0
 
     def test_without_a_folder_nothing_is_left(self, evolve: CommandLine, recorded: None) -> None:
         before = sorted(evolve.folder.rglob("*"))

@@ -15,13 +15,24 @@ import pytest
 
 from evaluators.errors import UsageError
 from evaluators.task_rules import program_language
+from evolve.database.mail import NewLease
+from evolve.database.mailbox import Mailbox
+from evolve.database.model_records import Dialogue
+from evolve.database.versions import open_database
 from evolve.errors import BudgetRefusedError, DatabaseVersionError, EvolveError, RunLockedError
 from evolve.run import Run
 from evolve.run_directory import MOMENT_S, RunDirectory
 from evolve.settings import Caps
 from evolve.testing import fake_source, fake_task
-from evolve.types import Proposal, RunStatus, StopReason
+from evolve.types import Program, Proposal, RunStatus, StopReason
 from tests.evolve.searching import World, book_model_call, settings
+
+
+def give_leases(run: Run, count: int) -> None:
+    """Agents take places under the cap that the search has not heard of."""
+    with closing(Mailbox(open_database(f"sqlite:///{run.directory.database}"), 1)) as mailbox:
+        for _ in range(count):
+            mailbox.add_lease(NewLease("ann", 1, 1, (), 3600))
 
 
 def proposal(text: str = "", **changes: object) -> Proposal:
@@ -217,6 +228,58 @@ class TestAskAndTell:
             assert run.tell(run.ask(), proposal("other")) is not None
             assert run.stop_reason() is StopReason.CANDIDATES
 
+    async def test_what_is_on_its_way_is_known_to_agents_until_it_is_stored(self, tmp_path: Path) -> None:
+        world = World(tmp_path, settings(Caps(candidates=4)))
+        with await self.seeded(world) as run:
+            known: list[int] = []
+            first, second = run.ask(), run.ask()
+            known.append(run.storage.run().promised)
+            run.tell(first, proposal())
+            known.append(run.storage.run().promised)
+            assert isinstance(run.hand_in(proposal("handed in"), None), Program)
+            known.append(run.storage.run().promised)
+            assert run.hand_in(proposal("one too many"), None) is StopReason.CANDIDATES
+            known.append(run.storage.run().promised)
+            run.tell(second, proposal("second"))
+            known.append(run.storage.run().promised)
+            assert known == [2, 1, 1, 1, 0]
+
+    async def test_what_a_killed_process_had_on_its_way_is_forgotten(self, tmp_path: Path) -> None:
+        world = World(tmp_path, settings(Caps(candidates=4)))
+        with await self.seeded(world) as run:
+            run.ask()
+        with world.reopen() as run:
+            assert run.storage.run().promised == 1
+            run.note_opening({})
+            assert run.storage.run().promised == 0
+
+    async def test_a_broken_off_dialogue_waits_where_the_last_place_is_given_away(self, tmp_path: Path) -> None:
+        world = World(tmp_path, settings(Caps(candidates=3)))
+        with await self.seeded(world) as run:
+            for number in (2, 3):
+                run.storage.open_dialogue(Dialogue(number, "llm", 1, 1, (), "python", "diff", "p/m"))
+            run.broken_off.take_up(["llm"])
+            give_leases(run, 2)
+            with pytest.raises(BudgetRefusedError):
+                run.ask()
+            assert run.storage.run().promised == 0, "it is not on its way"
+            run.budget.caps = Caps(candidates=5)
+            assert [(c.number, c.resumes) for c in (run.ask(), run.ask())] == [(2, "llm"), (3, "llm")]
+
+    async def test_what_finds_no_room_again_and_again_asks_the_database_once(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Answers that wait are tried at every turn of the loop, and a write waits for every other writer."""
+        with await self.seeded(World(tmp_path, settings(Caps(candidates=2)))) as run:
+            give_leases(run, 1)
+            asked: list[int] = []
+            promise = run.storage.promise
+            monkeypatch.setattr(run.storage, "promise", lambda n, fits: (asked.append(n), promise(n, fits)))
+            for number in range(5):
+                assert run.hand_in(proposal(str(number)), None) is StopReason.CANDIDATES
+            assert len(asked) == 1
+            assert isinstance(run.hand_in(proposal(), None, placed=True), Program), "who has a place gets it"
+
     async def test_a_context_is_told_once(self, tmp_path: Path) -> None:
         with await self.seeded(World(tmp_path)) as run:
             context = run.ask()
@@ -250,6 +313,7 @@ class TestView:
         world = World(tmp_path)
         await world.run()
         view = evolve.open_run(world.directory)
+        assert repr(view) == f"<run {world.directory}: task {view.record.task_name}, 30 programs, finished>"
         table = view.programs()
         assert list(table["number"]) == list(range(1, 31))
         best = view.best()
@@ -261,6 +325,12 @@ class TestView:
         assert (line[0].number, line[-1].number) == (best.number, 1)
         assert all(child.parents[0] == parent.number for child, parent in pairwise(line))
         view.close()
+
+    def test_what_a_notebook_catches_is_at_hand(self, tmp_path: Path) -> None:
+        import evolve  # noqa: PLC0415
+
+        with pytest.raises(evolve.UsageError, match=r"no such run|no run"):
+            evolve.open_run(tmp_path)
 
     async def test_without_pandas_rows_are_dicts(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         world = World(tmp_path)

@@ -413,10 +413,20 @@ class TestStorage:
 
     def test_what_is_on_its_way_is_told_and_what_agents_hold_is_learnt(self, storage: SqlStorage) -> None:
         storage.add_program(program(1))
-        assert storage.promise(3) == 0
+        learnt: list[int] = []
+
+        def fits(places: int) -> bool:
+            learnt.append(places)
+            return len(learnt) == 1
+
+        storage.promise(3, fits)
         assert storage.run().promised == 3
-        storage.heartbeat(1.0, 2)
-        assert storage.run().promised == 2
+        storage.promise(4, fits)
+        assert (storage.run().promised, learnt) == (3, [0, 0]), "what does not fit is not on its way"
+        storage.add_program(program(2), promised=2)
+        assert storage.run().promised == 2, "what is stored is not on its way any more"
+        storage.heartbeat(1.0, 1)
+        assert storage.run().promised == 1
 
     def test_runs_of_one_database_do_not_mix(self, make: Callable[[], SqlStorage]) -> None:
         one, other = make(), make()

@@ -174,7 +174,7 @@ def test_programs_limited_by_memory_and_by_their_instructions_are_told_apart(jud
     assert limits[0] in {Bottleneck.BANDWIDTH, Bottleneck.LATENCY}, streams.reason
     assert limits[1] is Bottleneck.COMPUTE, divides.reason
     assert "memory" in streams.reason
-    assert "compute-bound: scalar code" in divides.reason
+    assert "busy: scalar code" in divides.reason
     assert streams.ceilings[0].name == divides.ceilings[0].name == "memory bandwidth"
     assert streams.ceilings[0].share > 3 * divides.ceilings[0].share
 

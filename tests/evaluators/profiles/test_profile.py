@@ -72,8 +72,14 @@ BUSY = {"call_us": 100.0, "empty_us": 10.0, "arithmetic": 0.1, "bandwidth": 0.1,
 @pytest.mark.parametrize(
     ("changes", "limit", "words"),
     [
-        ({}, Bottleneck.COMPUTE, "compute-bound; 0.10 of measured bandwidth, 0.10 of peak arithmetic"),
-        ({"code": "scalar code"}, Bottleneck.COMPUTE, "compute-bound: scalar code; "),
+        (
+            {},
+            Bottleneck.COMPUTE,
+            "busy; far from both limits: latency or instruction mix; "
+            "0.10 of measured bandwidth, 0.10 of peak arithmetic",
+        ),
+        ({"code": "scalar code"}, Bottleneck.COMPUTE, "busy: scalar code; far from both limits"),
+        ({"code": "scalar code", "arithmetic": 0.6}, Bottleneck.COMPUTE, "compute-bound: scalar code; "),
         ({"bandwidth": 0.71, "busy": 0.3}, Bottleneck.BANDWIDTH, "memory-bound; 0.71 of measured bandwidth"),
         ({"arithmetic": 0.9}, Bottleneck.COMPUTE, "0.90 of peak arithmetic"),
         ({"call_us": 9.0, "bandwidth": 0.9}, Bottleneck.LAUNCH, "a call takes 9 us, an empty one 10 us"),
@@ -81,7 +87,7 @@ BUSY = {"call_us": 100.0, "empty_us": 10.0, "arithmetic": 0.1, "bandwidth": 0.1,
         ({"in_interpreter": 0.8}, Bottleneck.INTERPRETER, "80% of its work is the interpreter's"),
         ({"busy": 0.5}, Bottleneck.OCCUPANCY, "threads work 50% of the time"),
         ({"warm_us": 40.0}, Bottleneck.LATENCY, "waits for memory 60% of its time"),
-        ({"warm_us": 95.0}, Bottleneck.COMPUTE, "compute-bound"),
+        ({"warm_us": 95.0}, Bottleneck.COMPUTE, "latency or instruction mix"),
         ({"busy": None, "bandwidth": None}, None, "neither limit is near; 0.10 of peak arithmetic"),
     ],
 )

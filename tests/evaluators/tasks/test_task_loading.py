@@ -70,7 +70,22 @@ def test_a_workload_without_name_is_named_after_its_axes(folder):
             ["evaluator", "mine.py", "no such file"],
         ),
         ('name = "rows"', 'name = "rows"\nevaluator = "seed.py:rows"', ["metric = 'time'", "write metric = 'value'"]),
-        ('[{ name = "plain", file = "seed.py", language = "python" }]', "[]", ["baselines is empty"]),
+        (
+            '[{ name = "plain", file = "seed.py", language = "python" }]',
+            "[]",
+            ["baselines is empty", 'baselines = [{ name = "plain", file = "seed.py", language = "python" }]'],
+        ),
+        (
+            '[{ name = "plain", file = "seed.py", language = "python" }]',
+            '["seed.py"]',
+            ["baselines[0] = 'seed.py': must be a table with name, file, language"],
+        ),
+        (
+            '[{ name = "plain", file = "seed.py", language = "python" }]',
+            '"seed.py"',
+            ["baselines = 'seed.py': must be an array"],
+        ),
+        ("{ axes = { M = 40, K = 64 } }", '{ name = "a", axes = 40 }', ["workloads[0].axes = 40: must be a table"]),
         ('name = "rows"', 'name = "rows"\nmetric = "value"', ["metric = 'value'", "evaluator of your own"]),
         ('name = "rows"', 'name = "rows"\nbest_known = 2.0', ["best_known", "metric = 'value'"]),
         ('name = "rows"', 'name = "rows', ["not valid TOML"]),

@@ -112,6 +112,7 @@ def test_mistakes_are_one_line_and_exit_code_2(evolve: CommandLine, run: Path) -
         (("tell", "night", 1, "nul.py"), "nul.py: not a text"),
         (("ask", "night", "--agent", " "), "a name has 1 to 100 characters"),
         (("steer", "night", "cap", "candidates=x"), "'x' is not a number"),
+        (("steer", "night", "release", "7"), "no open lease 7; open: 1 (agent)"),
         (("run", "night", "--proposers", "oracle"), "'oracle': one of"),
     ]:
         done = evolve(*arguments)
@@ -130,6 +131,35 @@ def test_orders_are_listed_with_their_times(evolve: CommandLine, run: Path) -> N
     data = json.loads(evolve("steer", "night", "list", "--json").output)
     assert data["hints"] == []
     assert data["bans"] == [{"text": "tables", "pattern": "TABLE"}]
+
+
+def test_the_list_says_of_every_order_whether_it_is_in_force(evolve: CommandLine, toy: Path) -> None:
+    evolve("run", toy, "--dir", "night", "--set", "caps.candidates=2")
+    given = [
+        ("pause", 0),
+        ("resume", 0),
+        ("pause", 1),
+        ("weight", "tuner=0.5"),
+        ("weight", "tuner=2"),
+        ("weight", "agent=0.25"),
+        ("cap", "candidates=9"),
+        ("cap", "seconds=3000"),
+    ]
+    for order in given:
+        assert evolve("steer", "night", *order).exit_code == 0, order
+    assert in_force(evolve) == {2, 3, 5, 6, 7, 8}
+    evolve("steer", "night", "resume", 1)
+    assert in_force(evolve) == {2, 9, 5, 6, 7, 8}
+    evolve("steer", "night", "cap", "seconds=none")
+    assert in_force(evolve) == {2, 9, 5, 6, 7, 10}
+    assert re.search(r"cap +seconds is none now +seconds=none +in force", evolve("steer", "night", "list").output)
+    evolve("resume", "night", "--set", "caps.candidates=4", "--set", "proposers.agent=0")
+    assert in_force(evolve) == {2, 9, 5, 10}, "what resume --set says wins"
+
+
+def in_force(evolve: CommandLine) -> set[int]:
+    data = json.loads(evolve("steer", "night", "list", "--json").output)
+    return {order["id"] for order in data["orders"] if order["in_force"]}
 
 
 def test_a_raised_cap_is_what_resume_goes_on_with(evolve: CommandLine, toy: Path) -> None:

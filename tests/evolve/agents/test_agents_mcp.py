@@ -136,6 +136,7 @@ async def test_a_session_on_a_server_that_is_restarted(
 async def test_mistakes_are_one_line_each(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENROUTER_API_KEY", KEY)
     async with connect(run) as client:
+        assert client.server_info.version
         assert "no lease 9" in await refusal(client, "tell", lease=9, source="x = 1\n")
         assert "no program 77" in await refusal(client, "program", number=77)
         assert "number" in await refusal(client, "program", number="many")

@@ -317,6 +317,19 @@ class TestPlacesUnderACap:
         assert outcome.text == "candidates"
         assert [p.proposer for p in last.world.programs()] == ["seed", "fake", "fake"]
 
+    async def test_once_it_is_released_the_search_has_it_and_a_late_answer_is_taken(self, last: Party) -> None:
+        with last.desk() as desk:
+            lease = desk.ask("ann", 3600).lease
+            searching = asyncio.create_task(last.search(Idle()))
+            await until(lambda: any(p.score == 1.5 for p in last.world.programs()))
+            orders.release(desk, lease.id)
+            async with asyncio.timeout(WITHIN_S):
+                assert (await searching).text == "candidates"
+            assert [p.proposer for p in last.world.programs()] == ["seed", "fake", "fake"]
+            last.now += 1
+            assert desk.tell(lease.id, Sheet(fake_source(2.0))).late_s == pytest.approx(1)
+        assert not (await check(last.world, last.world.folder / "again")).difference
+
     async def test_of_two_who_want_the_last_place_one_sees_the_other(
         self, last: Party, monkeypatch: pytest.MonkeyPatch
     ) -> None:

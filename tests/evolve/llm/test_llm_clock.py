@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from evolve.llm.clock import Deadline
+from evolve.llm.clock import LAST_LOOK_S, Deadline
 
 LONG = 1000.0
 
@@ -72,6 +72,35 @@ async def test_standing_still_before_the_deadline_changes_nothing(monkeypatch: p
     held_up = StandsStill(monkeypatch)
     async with Deadline(LONG):
         await held_up.pass_by(LONG / 2)
+
+
+async def test_what_came_before_the_deadline_is_heard_however_little_it_was_held_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    held_up = StandsStill(monkeypatch)
+    async with Deadline(LONG) as deadline:
+        await held_up.pass_by(LONG + LAST_LOOK_S / 2)
+        deadline.postpone(LONG)
+        await held_up.pass_by(LONG / 2)
+
+
+async def test_what_comes_at_the_last_instant_still_postpones_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A piece and the deadline's end are due in one turn of the loop; whoever waits for the piece has not run yet."""
+    held_up = StandsStill(monkeypatch)
+    piece = asyncio.Event()
+
+    async def listen() -> None:
+        async with Deadline(LONG) as deadline:
+            await piece.wait()
+            deadline.postpone(LONG)
+            await held_up.pass_by(LONG / 2)
+
+    listening = asyncio.create_task(listen())
+    await asyncio.sleep(0)
+    await held_up.pass_by(LONG)
+    asyncio.get_running_loop().call_later(LAST_LOOK_S / 2, piece.set)
+    await held_up.pass_by(LAST_LOOK_S * 2)
+    await listening
 
 
 async def test_somebody_elses_cancelling_is_no_timeout() -> None:

@@ -13,6 +13,7 @@ from evolve.llm.ensemble import Ensemble, Question, make_policy
 from evolve.llm.errors import AllModelsDownError, CallError, Failure, FailureKind, Scope
 from evolve.llm.request import CallKey, Message
 from evolve.llm.settings import LlmSettings, ModelName, ModelSettings
+from evolve.llm.throttle import Pause
 from evolve.testing_llm.replies import Fault, Reply
 
 A, B = ModelName("local", "m1"), ModelName("second", "m1")
@@ -83,6 +84,58 @@ def test_many_calls_failing_at_once_make_one_rest():
         breakers.failed(A, DOWN)
     clock.time = 61
     assert A in breakers.available()
+
+
+def _decline(breakers: Breakers, model: ModelName, times: int) -> None:
+    for _ in range(times):
+        breakers.chosen(model)
+        breakers.succeeded(model)
+        breakers.declined(model, "the model declined: 'No.'")
+
+
+def test_a_model_that_only_declines_rests_and_longer_each_time():
+    breakers, clock = _breakers()
+    _decline(breakers, A, 2)
+    assert breakers.available() == (B,)
+    clock.time = 61
+    _decline(breakers, A, 1)
+    clock.time = 61 + 119
+    assert breakers.available() == (B,)
+    clock.time = 61 + 121
+    assert breakers.available() == (A, B)
+    _decline(breakers, B, 2)
+    _decline(breakers, A, 1)
+    with pytest.raises(AllModelsDownError, match=r"local/m1: the model declined: 'No.'; second/m1: the model"):
+        breakers.available()
+
+
+def test_a_model_that_declines_now_and_then_goes_on():
+    breakers, clock = _breakers()
+    for _ in range(5):
+        _decline(breakers, A, 1)
+        breakers.worked(A)
+    assert breakers.available() == (A, B)
+    _decline(breakers, A, 2)
+    clock.time = 61
+    breakers.chosen(A)
+    breakers.succeeded(A)
+    assert breakers.available() == (B,), "an answer is not yet a program"
+    breakers.worked(A)
+    assert breakers.available() == (A, B)
+
+
+def _pause(seconds: float) -> Pause:
+    return Pause(seconds, Failure(FailureKind.RATE_LIMITED, Scope.RETRY, "slow down", 429, seconds))
+
+
+def test_a_model_that_its_server_wants_left_alone_rests():
+    breakers, _ = _breakers()
+    assert breakers.available({A: _pause(2)}) == (B,)
+    assert breakers.available({A: _pause(2), B: _pause(500)}) == (A,), "a brief pause is waited out"
+    with pytest.raises(AllModelsDownError, match=r"429.*slow down") as caught:
+        breakers.available({A: _pause(86_400), B: _pause(500)})
+    assert caught.value.retry_in_s == 500
+    assert caught.value.asked
 
 
 def test_all_down_for_a_while_says_when_to_come_back():

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
+from evolve.llm.errors import Failure, FailureKind, Scope
 from evolve.llm.settings import ModelName, ProviderSettings
-from evolve.llm.throttle import Throttle
+from evolve.llm.throttle import Held, Patience, Throttle
 
 MODEL = ModelName("p", "m")
 
@@ -84,10 +87,14 @@ async def test_what_was_not_used_is_given_back():
         assert clock.time == 0.0
 
 
+def _asking(seconds: float) -> Failure:
+    return Failure(FailureKind.RATE_LIMITED, Scope.RETRY, "slow down", 429, seconds)
+
+
 async def test_a_pause_holds_every_call_to_the_model_and_no_other():
     clock = Simulation()
     throttle = Throttle(ProviderSettings(), clock)
-    throttle.pause(MODEL, 30)
+    throttle.pause(MODEL, _asking(30))
     started = {}
 
     async def call(model: ModelName) -> None:
@@ -97,3 +104,44 @@ async def test_a_pause_holds_every_call_to_the_model_and_no_other():
     other = ModelName("p", "other")
     await clock.run(asyncio.create_task(call(MODEL)), asyncio.create_task(call(other)))
     assert started == {MODEL: 30.0, other: 0.0}
+
+
+@pytest.mark.parametrize("patience", [Patience(most_s=60, until=1e9), Patience(most_s=1e9, until=60)])
+async def test_a_pause_that_is_longer_than_a_call_can_wait_fails_it_at_once_with_what_the_server_said(patience):
+    clock = Simulation()
+    throttle = Throttle(ProviderSettings(requests_per_minute=10), clock)
+    throttle.pause(MODEL, _asking(86_400))
+    for _ in range(20):
+        with pytest.raises(Held, match="429") as caught:
+            async with throttle.slot(MODEL, 0, patience):
+                pass
+    assert caught.value.failure.retry_after_s == 86_400
+    assert clock.time == 0.0
+    async with throttle.slot(ModelName("p", "other"), 0):
+        assert clock.time == 0.0, "what was not sent counts against no limit"
+
+
+async def test_a_pause_that_grows_while_a_call_waits_fails_it_too():
+    clock = Simulation()
+    throttle = Throttle(ProviderSettings(), clock)
+    throttle.pause(MODEL, _asking(30))
+
+    async def call() -> None:
+        async with throttle.slot(MODEL, 0, Patience(most_s=60, until=1e9)):
+            raise AssertionError("it was let through")
+
+    waiting = asyncio.create_task(call())
+    await asyncio.sleep(0)
+    throttle.pause(MODEL, _asking(5000))
+    await clock.run(waiting)
+    assert isinstance(waiting.exception(), Held)
+    assert clock.time == 30
+
+
+async def test_no_server_closes_a_model_for_more_than_a_day():
+    clock = Simulation()
+    throttle = Throttle(ProviderSettings(), clock)
+    throttle.pause(MODEL, _asking(1e300))
+    assert throttle.pauses()[MODEL].until == 86_400
+    clock.time = 86_401
+    assert throttle.pauses() == {}

@@ -33,7 +33,10 @@ def test_the_words_name_limit_rates_threads_lines_and_instructions():
                 ),
             ),
             threads=(1.0, 0.25),
-            counters={"text_kib": Counter(value=1.5, unit="KiB", origin="compiled")},
+            counters={
+                "text_kib": Counter(value=1.5, unit="KiB", origin="compiled"),
+                "page_faults": Counter(value=0.0, unit="1/call"),
+            },
         )
     )
     assert text.splitlines() == [
@@ -41,6 +44,7 @@ def test_the_words_name_limit_rates_threads_lines_and_instructions():
         "measured by sampling on m8, 123.4 us a call",
         "memory bandwidth: 1 Gbytes/s of 10 Gbytes/s as measured (0.10)",
         "threads: working 100%, 25% of the time",
+        "page_faults: 0 per call",
         "text_kib: 1.5 KiB (compiled)",
         "where the time goes (9 samples):",
         "  75.0 %  line 12, inner: sum += x[i];",
