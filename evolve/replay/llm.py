@@ -10,7 +10,7 @@ from __future__ import annotations
 from evolve.database.model_records import Dialogue, Ending
 from evolve.database.storage import Storage
 from evolve.edits.dialogue import converse
-from evolve.edits.outcome import Edited, Unusable
+from evolve.edits.outcome import HOLDS_KEY, Edited, Unusable
 from evolve.edits.reading import EditContext
 from evolve.llm.answer import Answer
 from evolve.llm.bandit import Arm
