@@ -49,7 +49,10 @@ class Document:
         parts = [str(part) for part in first["loc"]]
         heads = (".".join(parts[:n]) for n in range(len(parts), 0, -1))
         origin = next((self.origins[head] for head in heads if head in self.origins), "configuration")
-        where = f"{'.'.join(parts)} = {short(first['input'])}: " if parts else ""
+        # A section that we refuse is not quoted: it may be refused because of what must not be shown.
+        hidden = first["type"] == "value_error" and isinstance(first["input"], Mapping)
+        value = "" if hidden else f" = {short(first['input'])}"
+        where = f"{'.'.join(parts)}{value}: " if parts else ""
         return f"{origin}: {where}{reason(first)}"
 
     def strict_values(self) -> Any:

@@ -27,6 +27,7 @@ from evolve.database.versions import check_reachable
 from evolve.display.output import DisplayMode, Output, open_output
 from evolve.display.progress import live_progress
 from evolve.display.summary import summarise
+from evolve.llm.provider import refuse_keys
 from evolve.loop import Idle, WeightedProposer, search
 from evolve.proposers.tuner import Tuner
 from evolve.run import Run
@@ -157,6 +158,7 @@ class _Plan:
 async def _search(plan: _Plan, open_run: Callable[[], tuple[_Plan, Run]], start_judge: StartJudge) -> int:
     """Start a judge, then open the run, search, and account for it: mistakes show before anything is written."""
     task, output = plan.task, plan.output
+    refuse_keys(plan.config.llm, os.environ)
     with stop_on_signals(plan.early) as stop:
         if plan.models is not None:
             await plan.models.check(plan.config.caps)

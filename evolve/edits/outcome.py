@@ -48,6 +48,9 @@ class Reason(StrEnum):
     TOO_LARGE = "too_large"
 
 
+HOLDS_KEY = "holds_key"
+"""The outcome of a dialogue whose answers make up a key when they are put together; each is without one."""
+
 REPAIRABLE = frozenset(
     {
         Reason.NO_CODE,
@@ -76,6 +79,11 @@ class Edited:
     """The answer's own words on the change; one line, data."""
     tolerated: frozenset[Tolerance] = frozenset()
 
+    @property
+    def words(self) -> str:
+        """Everything in it that the answers said and that is stored."""
+        return f"{self.source}\n{self.note}"
+
 
 @dataclass(frozen=True)
 class Unusable:
@@ -88,6 +96,11 @@ class Unusable:
     """The SEARCH text that does not fit, as the model wrote it."""
     closest: str = ""
     """What the program has at the place most like it."""
+
+    @property
+    def words(self) -> str:
+        """Everything in it that the answers said and that is stored."""
+        return self.message
 
     @property
     def repairable(self) -> bool:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from evolve.database.codec import storable
 from evolve.llm.answer import Answer, Usage
 from evolve.llm.budget import BudgetGate
+from evolve.llm.classify import shortened
 from evolve.llm.clock import Clock
-from evolve.llm.draft import Draft, input_estimate, worst_usage
+from evolve.llm.draft import Counted, Draft, input_estimate, worst_usage
 from evolve.llm.errors import Failure, FailureKind, Scope
 from evolve.llm.journal import CallEnd, CallJournal, CallStart
 from evolve.llm.prices import Price, PriceList
@@ -113,22 +115,27 @@ class Cashier:
             first_byte_s=self._patience.first_byte_s,
             silence_s=self._patience.silence_s,
         )
-        trouble = await exchange(plan, draft, deadlines, self._clock)
-        # An answer that is whole is kept, even if the connection broke right after it: it is paid for.
-        if isinstance(trouble, Refusal) or (trouble is not None and draft.finish is None):
-            return self._clean(trouble)
-        outcome = draft.to_answer(call.request, plan.quirks.notes())
-        if trouble is not None and draft.usage is None and isinstance(outcome, Answer):
-            outcome = replace(outcome, usage=worst_usage(call.request))  # The count was what broke off.
-        return self._clean(outcome)
+        try:
+            trouble = await exchange(plan, draft, deadlines, self._clock)
+            # An answer that is whole is kept, even if the connection broke right after it: it is paid for.
+            if isinstance(trouble, Refusal) or (trouble is not None and draft.finish is None):
+                return self._clean(trouble)
+            outcome = draft.to_answer(call.request, plan.quirks.notes())
+            if trouble is not None and draft.counted == Counted() and isinstance(outcome, Answer):
+                outcome = replace(outcome, usage=worst_usage(call.request))  # The count was what broke off.
+            return self._clean(outcome)
+        except Exception as error:  # a server may send what nobody thought of: it costs this request, not the search
+            words = f"the answer cannot be read: {type(error).__name__}: {error}"
+            return self._clean(Failure(FailureKind.BROKEN_STREAM, Scope.RETRY, storable(words)))
 
     def _clean(self, outcome: Outcome) -> Outcome:
-        clean = self._redactor.clean
+        clean = self._redactor.clean_part  # a page or an answer may end in the middle of a key
         if isinstance(outcome, Refusal):
-            failure = replace(outcome.failure, message=clean(outcome.failure.message))
-            return Refusal(replace(outcome.complaint, message=clean(outcome.complaint.message)), failure)
+            message = shortened(clean(outcome.complaint.message))
+            failure = replace(outcome.failure, message=message)
+            return Refusal(replace(outcome.complaint, message=message), failure)
         if isinstance(outcome, Failure):
-            return replace(outcome, message=clean(outcome.message))
+            return replace(outcome, message=shortened(clean(outcome.message)))
         return replace(
             outcome,
             text=clean(outcome.text),
@@ -148,12 +155,10 @@ def _usage(request: Request, draft: Draft, outcome: Outcome) -> Usage:
 
 def _most_used(request: Request, draft: Draft) -> Usage:
     """What a request that left and broke off can have used: nobody sees how long a model reasoned before it was cut."""
-    known, worst = draft.usage, worst_usage(request)
-    if known is None:
-        return worst
-    if draft.finish is not None or draft.ended:
-        return known
-    return replace(known, output=max(known.output, worst.output), estimated=True)
+    usage, worst = draft.usage_or_estimate(request), worst_usage(request)
+    if not usage.estimated:
+        return usage
+    return worst if draft.counted.input is None else replace(usage, output=max(usage.output, worst.output))
 
 
 def _cost(price: Price | None, usage: Usage) -> float | None:

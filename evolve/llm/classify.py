@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from evolve.database.codec import storable
 from evolve.llm.errors import Failure, FailureKind, Scope
 from evolve.llm.quirks import Complaint
 
@@ -44,17 +45,20 @@ _KEY = re.compile(r"invalid_api_key|authentication_error|invalid x-api-key", re.
 
 
 def complaint_of(status: int, body: object) -> Complaint:
-    """Take an error body apart, whichever of the common shapes it has."""
+    """Take an error body apart, whichever of the common shapes it has.
+
+    Its words are kept whole: a key is found in them before they are cut, see :func:`shortened`.
+    """
     if isinstance(body, str):
         return Complaint(status, _words_of_page(body))
     error: Any = body.get("error", body) if isinstance(body, Mapping) else body
     if not isinstance(error, Mapping):
-        return Complaint(status, _short(error if isinstance(error, str) else json.dumps(error, default=str)))
+        return Complaint(status, _line(error if isinstance(error, str) else json.dumps(error, default=str)))
     message = error.get("message") or error.get("detail") or json.dumps(error, default=str)
     code = error.get("code") or error.get("type") or ""
     return Complaint(
         status=status,
-        message=_short(message if isinstance(message, str) else json.dumps(message, default=str)),
+        message=_line(message if isinstance(message, str) else json.dumps(message, default=str)),
         param=str(error.get("param") or ""),
         code=str(code),
     )
@@ -119,19 +123,24 @@ def retry_after_s(headers: Mapping[str, str], wall_time: float) -> float | None:
         except (KeyError, ValueError):
             continue
         return seconds if 0 <= seconds < float("inf") else None
-    date = email.utils.parsedate_tz(headers.get("retry-after"))
-    if date is None:
+    try:
+        date = email.utils.parsedate_tz(headers.get("retry-after"))
+        return None if date is None else max(0.0, email.utils.mktime_tz(date) - wall_time)
+    except (ValueError, OverflowError):  # a date that no calendar has
         return None
-    return max(0.0, email.utils.mktime_tz(date) - wall_time)
+
+
+def shortened(message: str) -> str:
+    """As much of a server's words as is kept. Keys must be out of them: half of one would not be found any more."""
+    return message if len(message) <= MOST_MESSAGE else message[: MOST_MESSAGE - 1] + "…"
 
 
 def _words_of_page(page: str) -> str:
     """What an HTML page says, for a message of one line."""
     title = re.search(r"<title[^>]*>(.*?)</title>", page, re.IGNORECASE | re.DOTALL)
     text = title[1] if title else re.sub(r"<[^>]+>", " ", page)
-    return _short(text) or "an empty answer"
+    return _line(text) or "an empty answer"
 
 
-def _short(text: str) -> str:
-    one_line = " ".join(text.split())
-    return one_line if len(one_line) <= MOST_MESSAGE else one_line[: MOST_MESSAGE - 1] + "…"
+def _line(text: str) -> str:
+    return " ".join(storable(text).split())

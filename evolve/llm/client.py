@@ -36,6 +36,9 @@ class ModelClient:
         books: journal, budget and prices.
         clock: time; tests let it run faster.
         jitter: spreads the waits between attempts.
+
+    Attributes:
+        redactor: knows the keys.
     """
 
     def __init__(
@@ -54,8 +57,8 @@ class ModelClient:
         self._quirks = QuirkBook()
         self._sdks: dict[str, tuple[Sdk, WireName]] = {}
         self._throttles: dict[str, Throttle] = {}
-        self._redactor = redactor(settings, environment)
-        self._cashier = Cashier(books, settings.patience, self._redactor, self._clock)
+        self.redactor = redactor(settings, environment)
+        self._cashier = Cashier(books, settings.patience, self.redactor, self._clock)
 
     def prepare(self) -> None:
         """Make the clients of all configured models now: their SDKs take seconds to import.
@@ -185,7 +188,7 @@ class ModelClient:
 
     def clean(self, request: Request) -> Request:
         """The request as it is sent: a prompt holds no key, whatever it quotes."""
-        clean = self._redactor.clean
+        clean = self.redactor.clean
         messages = tuple(Message(m.role, clean(m.text)) for m in request.messages)
         return replace(request, system=clean(request.system), messages=messages)
 

@@ -16,6 +16,26 @@ _OVERHEAD_TOKENS = 64
 _THINK = re.compile(r"\A\s*<think>(.*?)(?:</think>|\Z)", re.DOTALL)
 
 
+@dataclass(frozen=True)
+class Counted:
+    """What a server counted; disjoint. ``None`` where it said nothing that can be a number of tokens."""
+
+    input: int | None = None
+    cached_input: int = 0
+    cache_write: int = 0
+    output: int | None = None
+    reasoning: int = 0
+
+    @classmethod
+    def of(
+        cls, prompt: int | None, cached: int | None, written: int | None, output: int | None, reasoning: int | None
+    ) -> Counted:
+        """From the counts of a server whose ``prompt`` is all of the input, whatever its cache did."""
+        cached, written = cached or 0, written or 0
+        fresh = None if prompt is None else max(0, prompt - cached - written)
+        return cls(fresh, cached, written, output, reasoning or 0)
+
+
 @dataclass
 class Draft:
     """What has arrived so far; a wire adds to it, event by event."""
@@ -24,7 +44,7 @@ class Draft:
     reasoning: list[str] = field(default_factory=list)
     refusal: list[str] = field(default_factory=list)
     finish: Finish | None = None
-    usage: Usage | None = None
+    counted: Counted = Counted()
     model: str = ""
     request_id: str = ""
     ended: bool = False
@@ -55,14 +75,20 @@ class Draft:
         )
 
     def usage_or_estimate(self, request: Request) -> Usage:
-        """The server's count where it is complete, else ours."""
-        if self.usage is not None and (self.finish is not None or self.ended):
-            return self.usage
-        output = estimate_tokens("".join((*self.text, *self.reasoning, *self.refusal)))
-        if self.usage is None:
-            return Usage(input=input_estimate(request), output=output, estimated=True)
-        known = self.usage
-        return Usage(known.input, known.cached_input, known.cache_write, max(output, known.output), 0, estimated=True)
+        """The server's counts where they are whole and can be true, else ours: no text was asked or answered for 0."""
+        said, whole = self.counted, self.finish is not None or self.ended
+        cached = said.cached_input + said.cache_write
+        knows_input = said.input is not None and said.input + cached > 0
+        least = estimate_tokens("".join((*self.text, *self.reasoning, *self.refusal)))
+        knows_output = whole and said.output is not None and (said.output > 0 or least == 0)
+        return Usage(
+            input=said.input or 0 if knows_input else max(0, input_estimate(request) - cached),
+            cached_input=said.cached_input,
+            cache_write=said.cache_write,
+            output=said.output or 0 if knows_output else max(least, said.output or 0),
+            reasoning=said.reasoning if knows_output else 0,
+            estimated=not (knows_input and knows_output),
+        )
 
 
 def estimate_tokens(text: str) -> int:

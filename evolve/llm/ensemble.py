@@ -80,6 +80,10 @@ class Ensemble:
         """The question as it is put to the arm's model."""
         return self._client.clean(Request.to(self._models[arm.model], question.system, *question.messages))
 
+    def holder(self, text: str) -> str | None:
+        """The environment variable whose key stands in a text; ``None`` where none does."""
+        return self._client.redactor.holder(text)
+
     def hopeless(self, arm: Arm, question: Question) -> StopReason | None:
         """The cap that asking would pass, even if nothing were in flight."""
         return self._client.hopeless(self.request(arm, question))

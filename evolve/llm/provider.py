@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from urllib.parse import unquote
 
 from evaluators.errors import UsageError
 from evolve.llm.errors import MissingKeyError
@@ -71,6 +72,19 @@ def redactor(settings: LlmSettings, environment: Mapping[str, str]) -> Redactor:
     """Knows the keys of every provider that there is, whether a model of it is configured or not."""
     providers = (*KNOWN.values(), *settings.providers.values())
     return Redactor.from_environment(environment, [p.key_env for p in providers if p.key_env])
+
+
+def refuse_keys(settings: LlmSettings, environment: Mapping[str, str]) -> None:
+    """Refuse addresses that hold one of the environment's keys: the configuration is stored with the run.
+
+    Raises:
+        UsageError: names the provider and the variable.
+    """
+    known = redactor(settings, environment)
+    for name, provider in settings.providers.items():
+        variable = known.holder(unquote(provider.base_url or ""))
+        if variable is not None:
+            raise UsageError(f"llm.providers.{name}.base_url holds the key that {variable} holds: take it out")
 
 
 def endpoint(settings: LlmSettings, model: ModelName, environment: Mapping[str, str]) -> Endpoint:

@@ -16,6 +16,11 @@ _SHAPES = re.compile(
 _INSTEAD = "[key]"
 
 
+def looks_like_key(text: str) -> bool:
+    """Whether something in the text has the shape of a well-known provider's key."""
+    return _SHAPES.search(text) is not None
+
+
 class Redactor:
     """Knows the values of keys, and takes them out of texts.
 
@@ -43,6 +48,21 @@ class Redactor:
         for secret in self._names:
             if secret in text:
                 text = text.replace(secret, _INSTEAD)
+        return text
+
+    def clean_part(self, text: str) -> str:
+        """The text without keys, where it may be part of a longer one.
+
+        The beginning of a key at the text's end, and the end of one at its beginning, go too where they are half of the
+        key or more: of two texts that make up a key one does not keep its part.
+        """
+        text = self.clean(text)
+        for secret in self._names:
+            for size in range(len(secret) - 1, max(_SHORTEST, (len(secret) + 1) // 2) - 1, -1):
+                if text.endswith(secret[:size]):
+                    text = text[:-size] + _INSTEAD
+                if text.startswith(secret[-size:]):
+                    text = _INSTEAD + text[size:]
         return text
 
     def clean_remark(self, text: str) -> str:

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Annotated, Literal, Self
+from urllib.parse import parse_qsl, unquote
 
 from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt, model_validator
 
 from evaluators.errors import UsageError
 from evaluators.evaluation import Frozen
+from evolve.llm.secret import looks_like_key
 from evolve.settings import Share
 
 WireName = Literal["chat", "responses", "anthropic"]
 Effort = Literal["minimal", "low", "medium", "high", "xhigh", "max"]
+
+_CREDENTIAL = re.compile(r"key|token|secret|passw|pwd|auth|credential|signature|\Asig\Z", re.IGNORECASE)
+"""In the names of an address's parameters."""
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 @dataclass(frozen=True, order=True)
@@ -55,8 +62,14 @@ class ProviderSettings(Frozen):
 
     @model_validator(mode="after")
     def _no_secret(self) -> Self:
-        if self.base_url and "@" in self.base_url.partition("//")[2].partition("/")[0]:
+        url, variable = self.base_url or "", self.key_env
+        if "@" in url.partition("//")[2].partition("/")[0]:
             raise ValueError("no password in an address: name its environment variable as key_env")
+        names = [name for part in re.split("[?#]", url)[1:] for name, _ in parse_qsl(part, keep_blank_values=True)]
+        if any(_CREDENTIAL.search(name) for name in names) or looks_like_key(unquote(url)):
+            raise ValueError("no key in base_url: name the environment variable that holds it as key_env")
+        if variable is not None and (not _VARIABLE.fullmatch(variable) or looks_like_key(variable)):
+            raise ValueError("key_env is the name of the environment variable that holds the key, not the key")
         return self
 
 

@@ -6,10 +6,14 @@ import json
 from collections.abc import Mapping
 from typing import Any, Protocol
 
+from evolve.database.codec import storable
 from evolve.llm.draft import Draft
 from evolve.llm.quirks import Quirks
 from evolve.llm.request import Request
 from evolve.llm.sse import Event, MalformedStreamError
+
+_MOST_TOKENS = 10**8
+"""Of one request: far more than any model takes, and little enough for sums to fit a database's integers."""
 
 
 class Wire(Protocol):
@@ -43,7 +47,7 @@ def parse_object(data: str) -> Mapping[str, Any]:
     """
     try:
         value = json.loads(data)
-    except json.JSONDecodeError:
+    except (ValueError, RecursionError):  # no JSON, a number of thousands of digits, thousands of brackets
         raise MalformedStreamError("an event that is not JSON") from None
     if not isinstance(value, dict):
         raise MalformedStreamError("an event that is not a JSON object")
@@ -61,15 +65,23 @@ def items(value: object) -> list[Mapping[str, Any]]:
 
 
 def text(value: object) -> str:
-    """The value if it is a string; the texts in it if it is a list of content parts; else empty."""
+    """The value if it is a string; the texts in it if it is a list of content parts; else empty.
+
+    Everything that a server says comes in here: from here on it can be encoded, stored and sent back.
+    """
     if isinstance(value, str):
-        return value
-    return "".join(text(part.get("text")) for part in items(value) if part.get("type") in {"text", "output_text"})
+        return storable(value)
+    # A tuple: what a server gives as a type need not be hashable.
+    return "".join(text(part.get("text")) for part in items(value) if part.get("type") in ("text", "output_text"))
 
 
-def count(value: object) -> int:
-    """A token count; absent or absurd ones are 0."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+def count(value: object) -> int | None:
+    """A token count; ``None`` where it is absent or absurd."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if not isinstance(value, int) or isinstance(value, bool):
+        return None
+    return value if 0 <= value <= _MOST_TOKENS else None
 
 
 def limited(request: Request, quirks: Quirks) -> int:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
-from evolve.llm.answer import Finish, Usage
+from evolve.llm.answer import Finish
 from evolve.llm.classify import stream_failure
-from evolve.llm.draft import Draft
+from evolve.llm.draft import Counted, Draft
 from evolve.llm.quirks import Quirks
 from evolve.llm.request import Request
 from evolve.llm.sse import Event
@@ -104,28 +105,22 @@ def _absorb_head(draft: Draft, message: Mapping[str, Any]) -> None:
     draft.model = text(message.get("model"))
     draft.request_id = text(message.get("id"))
     if usage := mapping(message.get("usage")):
-        draft.usage = _usage(usage)
+        draft.counted = _counted(usage, Counted())
 
 
 def _absorb_end(draft: Draft, delta: Mapping[str, Any], usage: Mapping[str, Any]) -> None:
     if reason := delta.get("stop_reason"):
         draft.finish = _FINISH.get(str(reason), Finish.STOP)
     if usage:
-        before = draft.usage or Usage()
-        # The counts at the end are cumulative; those it leaves out stand as at the start.
-        draft.usage = Usage(
-            input=count(usage.get("input_tokens")) or before.input,
-            cached_input=count(usage.get("cache_read_input_tokens")) or before.cached_input,
-            cache_write=count(usage.get("cache_creation_input_tokens")) or before.cache_write,
-            output=count(usage.get("output_tokens")),
-            reasoning=count(mapping(usage.get("output_tokens_details")).get("thinking_tokens")),
-        )
+        ended = _counted(usage, draft.counted)
+        thought = count(mapping(usage.get("output_tokens_details")).get("thinking_tokens")) or 0
+        draft.counted = replace(ended, output=count(usage.get("output_tokens")), reasoning=thought)
 
 
-def _usage(usage: Mapping[str, Any]) -> Usage:
-    return Usage(
-        input=count(usage.get("input_tokens")),
-        cached_input=count(usage.get("cache_read_input_tokens")),
-        cache_write=count(usage.get("cache_creation_input_tokens")),
-        output=count(usage.get("output_tokens")),
+def _counted(usage: Mapping[str, Any], before: Counted) -> Counted:
+    """The input's tokens. Counts are cumulative: those that are left out at the end stand as at the start."""
+    return Counted(
+        input=count(usage.get("input_tokens")) or before.input,
+        cached_input=count(usage.get("cache_read_input_tokens")) or before.cached_input,
+        cache_write=count(usage.get("cache_creation_input_tokens")) or before.cache_write,
     )

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from evolve.llm.answer import Finish, Usage
+from evolve.llm.answer import Finish
 from evolve.llm.classify import stream_failure
-from evolve.llm.draft import Draft
+from evolve.llm.draft import Counted, Draft
 from evolve.llm.quirks import Quirks
 from evolve.llm.request import Request
 from evolve.llm.sse import Event
@@ -75,7 +75,7 @@ def _absorb_head(draft: Draft, chunk: Mapping[str, Any]) -> None:
     draft.model = draft.model or text(chunk.get("model"))
     draft.request_id = draft.request_id or text(chunk.get("id"))
     if usage := mapping(chunk.get("usage")):
-        draft.usage = _usage(usage)
+        draft.counted = _counted(usage)
 
 
 def _absorb_choice(draft: Draft, choice: Mapping[str, Any], part: Mapping[str, Any]) -> None:
@@ -84,17 +84,16 @@ def _absorb_choice(draft: Draft, choice: Mapping[str, Any], part: Mapping[str, A
     draft.reasoning.append(text(part.get("reasoning_content") or part.get("reasoning")))
     if refusal := text(part.get("refusal")):
         draft.refusal.append(refusal)
-    if reason := choice.get("finish_reason"):
+    if reason := text(choice.get("finish_reason")):
         draft.finish = _FINISH.get(reason, Finish.STOP)
 
 
-def _usage(usage: Mapping[str, Any]) -> Usage:
-    cached = count(mapping(usage.get("prompt_tokens_details")).get("cached_tokens"))
-    written = count(mapping(usage.get("prompt_tokens_details")).get("cache_write_tokens"))
-    return Usage(
-        input=max(0, count(usage.get("prompt_tokens")) - cached - written),
-        cached_input=cached,
-        cache_write=written,
+def _counted(usage: Mapping[str, Any]) -> Counted:
+    details = mapping(usage.get("prompt_tokens_details"))
+    return Counted.of(
+        prompt=count(usage.get("prompt_tokens")),
+        cached=count(details.get("cached_tokens")),
+        written=count(details.get("cache_write_tokens")),
         output=count(usage.get("completion_tokens")),
         reasoning=count(mapping(usage.get("completion_tokens_details")).get("reasoning_tokens")),
     )

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from evolve.llm.answer import Finish, Usage
+from evolve.llm.answer import Finish
 from evolve.llm.classify import stream_failure
-from evolve.llm.draft import Draft
+from evolve.llm.draft import Counted, Draft
 from evolve.llm.quirks import Quirks
 from evolve.llm.request import Request
 from evolve.llm.sse import Event
@@ -44,7 +44,7 @@ class ResponsesWire:
         if event.data.startswith("[DONE]"):
             return
         data = parse_object(event.data)
-        kind = data.get("type")
+        kind = text(data.get("type"))
         if kind == "response.output_text.delta":
             draft.text.append(text(data.get("delta")))
         elif kind == "response.refusal.delta":
@@ -71,20 +71,19 @@ def _absorb_end(draft: Draft, response: Mapping[str, Any]) -> None:
     draft.model = text(response.get("model"))
     draft.request_id = text(response.get("id"))
     if usage := mapping(response.get("usage")):
-        draft.usage = _usage(usage)
+        draft.counted = _counted(usage)
     if response.get("status") == "failed":
         draft.failure = stream_failure(response)
     reason = mapping(response.get("incomplete_details")).get("reason")
     draft.finish = {"max_output_tokens": Finish.LENGTH, "content_filter": Finish.REFUSAL}.get(str(reason), Finish.STOP)
 
 
-def _usage(usage: Mapping[str, Any]) -> Usage:
+def _counted(usage: Mapping[str, Any]) -> Counted:
     details = mapping(usage.get("input_tokens_details"))
-    cached, written = count(details.get("cached_tokens")), count(details.get("cache_write_tokens"))
-    return Usage(
-        input=max(0, count(usage.get("input_tokens")) - cached - written),
-        cached_input=cached,
-        cache_write=written,
+    return Counted.of(
+        prompt=count(usage.get("input_tokens")),
+        cached=count(details.get("cached_tokens")),
+        written=count(details.get("cache_write_tokens")),
         output=count(usage.get("output_tokens")),
         reasoning=count(mapping(usage.get("output_tokens_details")).get("reasoning_tokens")),
     )

@@ -16,7 +16,7 @@ import numpy as np
 from evaluators.task import Language, Task
 from evolve.database.model_records import Dialogue, Ending
 from evolve.edits.dialogue import Ask, Spoken, converse
-from evolve.edits.outcome import DECLINES, Edited
+from evolve.edits.outcome import DECLINES, HOLDS_KEY, Edited
 from evolve.edits.reading import EditContext
 from evolve.errors import BudgetRefusedError, ProposerDownError
 from evolve.llm.answer import Answer
@@ -162,6 +162,8 @@ class LlmProposer:
         except CapError as error:
             raise BudgetRefusedError(error.reason) from None
         self._heard(draft.arm, spoken)
+        if variable := self._parts.ensemble.holder(spoken.outcome.words):
+            return self._dropped(context, draft.arm, HOLDS_KEY, f"what it answered holds the key that {variable} holds")
         if isinstance(spoken.outcome, Edited):
             return self._offered(context, draft, spoken, spoken.outcome)
         return self._dropped(context, draft.arm, spoken.outcome.reason.value, spoken.outcome.message)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from evolve.database.model_records import Dialogue, Ending
 from evolve.database.storage import Storage
 from evolve.edits.dialogue import converse
-from evolve.edits.outcome import Edited, Unusable
+from evolve.edits.outcome import HOLDS_KEY, Edited, Unusable
 from evolve.edits.reading import EditContext
 from evolve.llm.answer import Answer
 from evolve.llm.bandit import Arm
@@ -25,8 +25,8 @@ from evolve.replay.turns import RecordedTurns
 from evolve.run import Run
 from evolve.types import Dropped, Program, Proposal, ProposeContext
 
-_NOT_THE_ANSWERS = frozenset({CALL_FAILED, TOO_LONG})
-"""Outcomes that do not follow from what models answered."""
+_NOT_THE_ANSWERS = frozenset({CALL_FAILED, TOO_LONG, HOLDS_KEY})
+"""Outcomes that do not follow from what models answered: a replay knows no keys."""
 
 
 class RecordedLlm:

@@ -6,7 +6,7 @@ import asyncio
 import json
 import socket
 import struct
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
@@ -135,9 +135,11 @@ class ModelServer:
     async def _answer(
         self, asked: Asked, reply: Reply, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> bool:
+        if reply.raw is not None:
+            status, headers, data = reply.raw
+            return await _send_bytes(writer, status, {"content-type": "application/json", **headers}, data)
         if (fault := _instead(asked, reply, self._manners.key)) is not None:
-            status, body, headers = fault
-            return await _send(writer, status, body, headers)
+            return await _send(writer, *fault)
         if reply.fault is Fault.NOTHING:
             return False
         if not reply.streamed or not asked.body.get("stream"):
@@ -230,10 +232,13 @@ async def _send(
     data = body.encode() if isinstance(body, str) else json.dumps(body).encode()
     lines = {
         "content-type": "text/html; charset=utf-8" if page else "application/json",
-        "content-length": str(len(data)),
         **(headers or {}),
     }
-    head = "".join(f"{k}: {v}\r\n" for k, v in lines.items())
+    return await _send_bytes(writer, status, lines, data)
+
+
+async def _send_bytes(writer: asyncio.StreamWriter, status: int, headers: Mapping[str, str], data: bytes) -> bool:
+    head = "".join(f"{k}: {v}\r\n" for k, v in {**headers, "content-length": str(len(data))}.items())
     writer.write(f"HTTP/1.1 {status} X\r\n{head}\r\n".encode() + data)
     await writer.drain()
     return True

@@ -65,6 +65,8 @@ class Reply:
     retry_after: str = "2"
     streamed: bool = True
     """``False``: one JSON body, whatever was asked for."""
+    raw: tuple[int, Mapping[str, str], bytes] | None = None
+    """Status, headers and body as they are sent, whatever else this says."""
 
 
 Script = Callable[[Asked], Reply]

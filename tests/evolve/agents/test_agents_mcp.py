@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -153,3 +155,48 @@ def test_without_a_run_the_command_says_how_to_begin_one(tmp_path: Path) -> None
     done = evolve(tmp_path, "mcp")
     assert done.returncode == 2
     assert done.stderr == "evolve: no run in runs/; name one, or begin one with: evolve run TASK --proposers agent\n"
+
+
+def test_a_request_with_half_a_character_is_answered(run: Path) -> None:
+    """Raw lines: the SDK's own client cannot send one. What is no message at all, before and after, hurts nobody."""
+
+    def request(number: int, method: str, **parameters: Any) -> str:
+        return json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": parameters})
+
+    client = {"protocolVersion": "2025-03-26", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
+    lines = [
+        "[" * 1000,
+        request(1, "initialize", **client),
+        '{"jsonrpc": "2.0", "method": "notifications/initialized"}',
+        request(2, "tools/call", name="ask", arguments={"agent": "cl\ud800de \0"}),
+        request(3, "tools/call", name="tell", arguments={"lease": 1, "source": "\udc00 = (", "wait_s": 0}),
+        '{"jsonrpc": "\\ud800"}',
+        request(4, "tools/call", name="\ud800", arguments={}),
+    ]
+    with subprocess.Popen(
+        [*EVOLVE, "mcp", "night"],
+        cwd=run.parent,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as server:
+        patience = threading.Timer(60, server.kill)
+        patience.daemon = True
+        patience.start()
+        assert server.stdin is not None
+        assert server.stdout is not None
+        server.stdin.write("".join(f"{line}\n" for line in lines[:4]))
+        server.stdin.flush()
+        answers = [json.loads(server.stdout.readline()) for _ in range(2)]
+        server.stdin.write("".join(f"{line}\n" for line in lines[4:]))
+        server.stdin.flush()
+        answers += [json.loads(server.stdout.readline()) for _ in range(2)]
+        server.stdin.close()
+        assert server.wait() == 0
+        patience.cancel()
+    by_id = {answer["id"]: answer["result"] for answer in answers}
+    assert by_id.keys() == {1, 2, 3, 4}
+    assert by_id[2]["structuredContent"]["lease"] == 1
+    assert "not judged yet" in by_id[3]["structuredContent"]["remark"]
+    assert by_id[4]["isError"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import pickle
 import traceback
@@ -95,6 +96,36 @@ def test_only_exact_key_values_are_replaced():
     assert redactor.clean(mangled) == mangled
     assert redactor.clean("short") == "short"
     assert redactor.clean("key=sk-abcdefgh12345678;") == "key=[key];"
+
+
+def test_of_two_texts_that_make_up_a_key_one_does_not_keep_its_part():
+    key = "sk-abcdefgh12345678"
+    redactor = Redactor([("K", key)])
+    assert redactor.clean_part(f"a {key} b") == "a [key] b"
+    for cut in range(1, len(key)):
+        head, tail = redactor.clean_part(f"key={key[:cut]}"), redactor.clean_part(f"{key[cut:]};")
+        assert "[key]" in head + tail
+        assert key not in head + tail
+    for harmless in ("", "sk-", "ask-abc", "5678 times", "sk-abcdefgh1 and on", "and on gh12345678"):
+        assert redactor.clean_part(harmless) == harmless
+
+
+@pytest.mark.parametrize("padding", range(340, 420, 7))
+async def test_a_key_is_found_before_a_servers_words_are_cut(pair, padding):
+    def quoting(asked):
+        key = asked.headers["authorization"].removeprefix("Bearer ")
+        said = json.dumps({"error": {"message": f"{'x' * padding} {key} is wrong"}})
+        page = f"<html><p>{'y' * padding} {key}</p></html>"
+        replies = [(500, {}, said.encode()), (200, {"content-type": "text/html"}, page.encode())]
+        return Reply(raw=replies[asked.number % 2])
+
+    async with pair("chat", quoting, patience={"attempts": 2}) as p:
+        with pytest.raises(CallError):
+            await p.client.complete(p.request(), KEY, "rewrite")
+        key, said = p.server.key, [end.failure.message for end in p.ends]
+    assert len(said) == 2
+    assert all(len(message) <= 400 for message in said)
+    assert not any(key[:8] in message for message in said)
 
 
 def test_keys_in_custom_headers_count_as_keys():

@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from evaluators.errors import UsageError
 from evolve.llm.answer import is_other_model
-from evolve.llm.classify import complaint_of, failure_of
+from evolve.llm.classify import complaint_of, failure_of, shortened
 from evolve.llm.errors import FailureKind, Scope
 from evolve.llm.provider import endpoint
 from evolve.llm.request import Message, Request
@@ -109,5 +109,6 @@ def test_error_answers_are_classified(status, body, kind, scope):
 
 
 def test_a_servers_long_page_is_cut_to_a_line():
-    failure = failure_of(complaint_of(500, "<p>" + "word " * 5000), {}, 0.0)
-    assert len(failure.message) <= 400
+    failure = failure_of(complaint_of(500, "<p>" + "word\n" * 5000), {}, 0.0)
+    assert "\n" not in failure.message
+    assert len(shortened(failure.message)) == 400

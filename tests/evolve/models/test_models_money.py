@@ -202,6 +202,9 @@ def test_after_kill_nine_nothing_paid_for_is_asked_again(toy, tmp_path):
     assert totals.charge.dollars >= owed(server)
 
 
+SHAPED = "sk-proj-0123456789abcdef"
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
@@ -219,15 +222,26 @@ def test_after_kill_nine_nothing_paid_for_is_asked_again(toy, tmp_path):
             {"llm__providers__local": {"base_url": "host:8000"}},
             "llm.providers.local.base_url: give the server's address",
         ),
+        ({"llm__providers__local": {"base_url": "http://h/v1?v=1&API%5Fkey=pa"}}, "local: no key in base_url"),
+        ({"llm__providers__x": {"base_url": f"http://h/v1?x={SHAPED}"}}, "providers.x: no key in base_url"),
+        ({"llm__providers__x": {"base_url": f"http://h/{SHAPED}/v1"}}, "providers.x: no key in base_url"),
+        ({"llm__providers__x": {"base_url": "http://h/v1#my-plain-words"}}, "x.base_url holds the key that LOCAL_KEY"),
+        ({"llm__providers__x": {"base_url": "http://me:my-plain-words@h"}}, "providers.x: no password in an address"),
+        ({"llm__providers__local": {"key_env": SHAPED}}, "local: key_env is the name of the environment variable"),
+        ({"llm__providers__local": {"key_env": "hf_a1b2c3d4e5f6g7h8i9"}}, "local: key_env is the name of"),
+        ({"llm__providers__local": {"key_env": "my-plain-words"}}, "local: key_env is the name of"),
     ],
 )
-def test_a_mistake_about_models_is_one_line_and_nothing_is_written(evolve, toy, tmp_path, changes, said):
+def test_a_mistake_about_models_is_one_line_and_nothing_is_written(evolve, toy, tmp_path, monkeypatch, changes, said):
+    monkeypatch.setenv("LOCAL_KEY", "my-plain-words")
     with serving(improving) as server:
         file = configured(tmp_path / "c.toml", server, **{"caps": {"dollars": 1.0}, **changes})
         result = evolve("run", toy, "--config", file, "--dir", "r")
     assert result.exit_code == 2, result.output + repr(result.exception)
     assert said in result.stderr
     assert len(result.stderr.splitlines()) == 1
+    for key in ("my-plain", "sk-", "hf_", "=pa"):
+        assert key not in result.output
     assert not (evolve.folder / "r").exists()
     assert evolve.started == [], "before the judge is started"
     assert server.asked == []

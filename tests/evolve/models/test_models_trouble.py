@@ -254,6 +254,13 @@ def test_the_key_is_nowhere_in_anything_that_is_written(tmp_path, monkeypatch, w
     """Database, logs, configuration, output, prompts, errors and dumps, whoever repeats or types it."""
 
     def script(asked):
+        if GO_ON in asked.prompt:
+            return Reply(f"```python\n{KEY[8:]}\n    out[:] = 0.5 + {asked.number} / 100\n```")
+        if asked.number == 8:
+            said = json.dumps({"error": {"message": f"{'x' * 380} {KEY}"}})
+            return Reply(raw=(500, {}, said.encode()))
+        if asked.number == 6:
+            return Reply(f"```python\ndef point(out):\n    # {KEY[:8]}", finish="length")
         if asked.number % 5 == 3:
             return Reply(fault=Fault.EXPIRED_KEY if asked.number > 12 else Fault.SERVER_ERROR)
         if asked.number % 5 == 4:
@@ -280,8 +287,11 @@ def test_the_key_is_nowhere_in_anything_that_is_written(tmp_path, monkeypatch, w
         said += result.output
     written = b"".join(path.read_bytes() for path in (tmp_path / "r").rglob("*") if path.is_file())
     assert b"[key]" in written, "what the server repeated is there, without the key"
+    assert b"x" * 380 in written, "and so is an error that was cut where the key stood"
+    assert KEY[:16].encode() not in written
+    assert "what it answered holds the key that LOCAL_KEY holds" in written.decode(errors="replace")
     assert KEY.encode() not in written
-    assert KEY not in said
+    assert KEY[:16] not in said
     assert all(KEY not in json.dumps(a.body) for a in server.asked)
     assert surroundings()["LOCAL_KEY"] == KEY
 
