@@ -158,7 +158,7 @@ def _most_used(request: Request, draft: Draft) -> Usage:
     usage, worst = draft.usage_or_estimate(request), worst_usage(request)
     if not usage.estimated:
         return usage
-    return worst if draft.counted.input is None else replace(usage, output=max(usage.output, worst.output))
+    return worst if draft.counted.input is None else replace(usage, output=worst.output)
 
 
 def _cost(price: Price | None, usage: Usage) -> float | None:
