@@ -146,6 +146,7 @@ def lay_out(
         (folder / name).write_text(program.source, encoding="utf-8", errors="replace")
         if program.artifact is not None:
             shutil.copytree(program.artifact, folder / "triton")
+            _tell_where(folder / "triton")
     arguments = [_argument(folder, place, inputs.get(place.name)) for place in layout.places]
     return {
         "language": program.language,
@@ -154,6 +155,14 @@ def lay_out(
         "arguments": arguments,
         "scalars": list(layout.scalars),
     }
+
+
+def _tell_where(cache: Path) -> None:
+    """Triton finds a kernel's files by their whole paths: without them it would compile everything anew."""
+    for group in cache.glob("*/__grp__*"):
+        parts = {path.name: str(path) for path in group.parent.iterdir() if not path.name.startswith("__grp__")}
+        group.unlink()
+        group.write_text(json.dumps({"child_paths": parts}))
 
 
 def _argument(folder: Path, place: ArgPlace, content: Array | None) -> dict[str, Any]:
