@@ -208,6 +208,7 @@ def environment(folder: Path) -> dict[str, str]:
         "HOME": str(folder),
         "TMPDIR": str(folder),
         "TRITON_CACHE_DIR": f"{folder}/triton",
+        "TRITON_BACKENDS_IN_TREE": "1",  # the box shows packages without their metadata, by which Triton finds backends
         "PYTHONPATH": os.pathsep.join(dict.fromkeys(sysconfig.get_path(name) for name in ("purelib", "platlib"))),
         "PYTORCH_NO_CUDA_MEMORY_CACHING": "1",
         "PYTHONDONTWRITEBYTECODE": "1",
