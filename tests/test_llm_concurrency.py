@@ -16,4 +16,3 @@ async def test_every_proposal_is_asked_for_booked_and_becomes_a_program():
         await proposals.propose(number)
     assert len(proposals.journal.ends) == 4
     assert all(end.answer for end in proposals.journal.ends.values())
-
