@@ -98,7 +98,8 @@ class RunFacts:
         return shown_program(program, self._task.metric)
 
     def _failures(self, parent: int) -> tuple[FailureNote, ...]:
-        kinds = grouped(self._experience.failures(parent))[:SHOWN_FAILURES]
+        others = [outcome for outcome in self._experience.failures(parent) if outcome.number != parent]
+        kinds = grouped(others)[:SHOWN_FAILURES]
         return tuple(self._failure(outcome, times, n < _IN_FULL) for n, (outcome, times) in enumerate(kinds))
 
     def _failure(self, outcome: Outcome, times: int, in_full: bool) -> FailureNote:
