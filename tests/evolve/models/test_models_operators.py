@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 
+from evolve.testing_llm.model_server import Manners
 from evolve.testing_llm.replies import Reply
-from tests.evolve.models.world import answer, configured, look, serving
+from tests.evolve.models.world import KEY, answer, configured, look, serving
 
 CPP = """// # fake: score={score} status=passed
 extern "C" void f(float* out, int64_t N) {{
@@ -41,6 +42,20 @@ def test_a_program_is_ported_to_the_tasks_other_language_and_back(evolve, toy, t
     assert {p.language for p in children} == {"cpp", "python"}
     assert all(p.language != programs[p.parents[0]].language for p in children)
     assert evolve("replay", "r").exit_code == 0
+
+
+def test_of_several_in_flight_each_mends_another_program(evolve, toy, tmp_path):
+    def script(asked):
+        failing = "build_error" if asked.number <= 4 else "passed"
+        return Reply(answer(asked.number, 1.0 + asked.number / 100, failing))
+
+    with serving(script, Manners(key=KEY, piece_s=0.05)) as server:
+        tables = {"caps": {"candidates": 9}, "search": {"proposals": 4, "islands": 1}, "llm": {"repair": 1.0}}
+        result = evolve("run", toy, "--config", configured(tmp_path / "c.toml", server, **tables), "--dir", "r")
+    assert result.exit_code == 0, result.output
+    with look(evolve.folder) as view:
+        mended = [p.parents[0] for p in view.storage.programs() if p.operator == "repair"]
+    assert len(mended) == len(set(mended)) >= 3
 
 
 def test_a_tasks_own_prompts_are_sent_and_a_runs_own_come_before_them(evolve, toy, tmp_path):
