@@ -92,6 +92,7 @@ def tuner_run(task: str, run: Path, candidates: int, seconds: float, lanes: int)
     seed, others = judged[0], judged[1:]
     costs = [e.cost for p in others for e in (p.evaluation, p.confirmation) if e is not None]
     costs += [duel.cost for duel in duels]
+    costs += [p.profile.cost for p in others if p.profile is not None]
     ends = sorted(row["judged_at"] for row in rows if row["judged_at"] is not None)
     span_s = ends[-1] - ends[0]
     seed_done = next(row["finished_at"] for row in rows if row["number"] == seed.number)
@@ -119,6 +120,7 @@ def tuner_run(task: str, run: Path, candidates: int, seconds: float, lanes: int)
         "by_candidate": [brief(p) for p in judged],
         "duels": [{"outcome": d.outcome, "rounds": d.rounds, "device_s": d.cost.device_s} for d in duels],
         "best": None if best is None else summary(best),
+        "highest_score": summary(max(judged, key=lambda p: p.evaluation.score or 0.0)),  # confirmed or not
     }
 
 

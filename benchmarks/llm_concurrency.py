@@ -191,7 +191,7 @@ class Proposals:
         spoken = await converse(self._asking(arm, prompt.system), prompt.user, self.edits, number, self.book)
         if not isinstance(spoken.outcome, Edited):
             raise SystemExit(f"the answer could not be used: {spoken.outcome.message}")
-        if self.known.find(spoken.outcome.source, "cpp") is not None:
+        if next(self.known.find(spoken.outcome.source, "cpp"), None) is not None:
             raise SystemExit("the answer equals the seed")
         self.now -= 1
 

@@ -11,6 +11,8 @@ from pathlib import Path
 _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 _FALLBACK_LLC_BYTES = 32 << 20
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "": 1}
+_VECTORS = re.compile(r"sse4_2|avx\w*|fma|f16c|amx\w*|asimd\w*|sve\w*")
+"""Of a processor's features: those that decide which vector instructions a program may use."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,11 @@ class Cpu:
     def device_class(self, threads: int) -> str:
         """The class a time belongs to, for instance ``cpu:AMD EPYC:2``."""
         return f"cpu:{self.model}:{threads}"
+
+    @property
+    def vectors(self) -> str:
+        """The vector extensions it has, by the kernel's names; empty where it says none."""
+        return " ".join(sorted(flag for flag in self.flags.split() if _VECTORS.fullmatch(flag)))
 
 
 def find_cpu() -> Cpu:

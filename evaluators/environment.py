@@ -21,6 +21,7 @@ def describe_environment(task: Task, cpu: Cpu, sandbox: str, priority: str) -> E
     host = {
         "kernel": platform.release(),
         "machine": platform.machine(),
+        "vectors": cpu.vectors,
         "cores": str(len(cpu.cores)),
         "last_level_cache_bytes": str(cpu.last_level_cache_bytes),
         "python": sys.version.split()[0],

@@ -137,7 +137,7 @@ class Environment(Frozen):
     device_class: str
     """For instance ``cpu:AMD EPYC:2``: device name and the number of cores a candidate may use."""
     host: dict[str, str] = {}
-    """Compiler, libraries, kernel, CPU flags, sandbox layers."""
+    """Compiler, libraries, kernel, the processor's vector extensions and caches."""
     sandbox: str = "full"
     """``full``, ``reduced`` or ``none``; ``none`` shows in every summary."""
 

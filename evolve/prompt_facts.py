@@ -64,13 +64,16 @@ class RunFacts:
         port = self._repair <= draw < self._repair + self._port if operator is None else operator == "port"
         broken = self._experience.repairable(context.island) if repair else []
         if broken:
-            self._experience.work_on(broken[0].number)
             parent = self._program(broken[0].number)
             return Subject(parent, parent.language)
         others = [language for language in self._task.languages if language != context.parent.language]
         if others and port:
             return Subject(context.parent, others[int(rng.integers(len(others)))])
         return Subject(context.parent, context.parent.language)
+
+    def begin(self, subject: Subject) -> None:
+        """See :class:`~evolve.proposers.llm.Briefing`: what failed is mended once."""
+        self._experience.work_on(subject.parent.number)
 
     def facts(self, context: ProposeContext, subject: Subject) -> PromptContext:
         """Everything a prompt on the subject may tell."""
@@ -98,7 +101,8 @@ class RunFacts:
         return shown_program(program, self._task.metric)
 
     def _failures(self, parent: int) -> tuple[FailureNote, ...]:
-        kinds = grouped(self._experience.failures(parent))[:SHOWN_FAILURES]
+        others = [outcome for outcome in self._experience.failures(parent) if outcome.number != parent]
+        kinds = grouped(others)[:SHOWN_FAILURES]
         return tuple(self._failure(outcome, times, n < _IN_FULL) for n, (outcome, times) in enumerate(kinds))
 
     def _failure(self, outcome: Outcome, times: int, in_full: bool) -> FailureNote:

@@ -30,6 +30,11 @@ MOST_TIMES = 65_535
 _WAVES = 8
 _LEAST_ROOM = 1 << 16
 _PROBE_BYTES = 1 << 28
+SETTLE_S = 0.05
+"""The device may be somebody else's for so long after a reply: what the host was late with is over by then."""
+TURNAROUND_FACTOR, TURNAROUND_NS = 3.0, 60_000
+"""A kernel of ours that takes so many times as long as on an idle device, and so much more, had to wait for it."""
+_TURNAROUNDS = 50
 _NODES = ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools")
 Bytes = npt.NDArray[np.uint8]
 
@@ -197,6 +202,33 @@ class Gpu:
         handing_ms = 1e3 * (time.perf_counter() - handed)
         found = self._word()
         return found, max(self.driver.elapsed_ms(*self._events) - handing_ms, 0.0)
+
+    def settles(self, within_s: float = SETTLE_S) -> bool:
+        """Whether the device is ours alone, now or soon.
+
+        A device goes from one process's work to another's in slices of time, longer than the smallest kernel: where
+        anything else is to be done, every kernel that we launch waits for its slice, however little that work is.
+        """
+        limit_ns = TURNAROUND_FACTOR * self._idle_turnaround_ns + TURNAROUND_NS
+        deadline = time.perf_counter() + within_s
+        while self.turnaround_ns() > limit_ns:
+            if time.perf_counter() > deadline:
+                return False
+        return True
+
+    def turnaround_ns(self) -> int:
+        """How long the smallest kernel of ours takes, from its launch to its end."""
+        if "mark" not in self._functions:
+            self.launch("mark", 1, self._words, self._words, 0, 0)
+        try:
+            return self.driver.turnaround_ns(self._functions["mark"], [c_ulonglong(0) for _ in range(4)])
+        except CudaError as error:
+            raise JudgeError(f"the device is sick: {error}") from None
+
+    @cached_property
+    def _idle_turnaround_ns(self) -> float:
+        """On an idle device; first asked for before any candidate may have left something running."""
+        return median(self.turnaround_ns() for _ in range(_TURNAROUNDS))
 
     def clear(self, address: int, size: int) -> None:
         """Zero device memory."""

@@ -7,6 +7,7 @@ time. See the CUDA Driver API reference for every call. Nothing here happens bef
 from __future__ import annotations
 
 import ctypes
+import time
 from ctypes import byref, c_char_p, c_int, c_size_t, c_uint, c_ulonglong, c_void_p
 from typing import Any
 
@@ -69,6 +70,8 @@ class Driver:
         self.device = device
         self.context = context
         self.ordinal = ordinal
+        self._holding: Any = None
+        """The library once more, through functions that do not let other threads run meanwhile."""
 
     @staticmethod
     def load(ordinal: int = 0, *, primary: bool = False) -> Driver:
@@ -219,6 +222,24 @@ class Driver:
         sizes = (c_uint(grid[0]), c_uint(grid[1]), c_uint(1), c_uint(block), c_uint(1), c_uint(1), c_uint(0))
         self.call("cuLaunchKernel", function, *sizes, c_void_p(0), pointers, c_void_p(0))
 
+    def turnaround_ns(self, function: c_void_p, arguments: list[Any]) -> int:
+        """How long one block of a kernel takes from launch to end, on the default stream.
+
+        The interpreter is kept from other threads meanwhile: giving it up and waiting for it takes longer than that.
+        """
+        if self._holding is None:
+            self._holding = ctypes.PyDLL("libcuda.so.1")
+        pointers = (c_void_p * len(arguments))(*(ctypes.cast(byref(a), c_void_p) for a in arguments))
+        sizes = (*(c_uint(1) for _ in range(6)), c_uint(0))
+        launch, wait = self._holding.cuLaunchKernel, self._holding.cuCtxSynchronize
+        none = c_void_p(0)
+        began = time.perf_counter_ns()
+        codes = launch(function, *sizes, none, pointers, none), wait()
+        took = time.perf_counter_ns() - began
+        for name, code in zip(("cuLaunchKernel", "cuCtxSynchronize"), codes, strict=True):
+            _refuse(self._library, name, code)
+        return took
+
     def stream(self) -> int:
         """A stream that does not wait for the default one."""
         stream = c_void_p()
@@ -262,7 +283,10 @@ class Driver:
 
 
 def _check(library: Any, name: str, *arguments: Any) -> None:
-    code = getattr(library, name)(*arguments)
+    _refuse(library, name, getattr(library, name)(*arguments))
+
+
+def _refuse(library: Any, name: str, code: int) -> None:
     if code != 0:
         text = c_char_p()
         library.cuGetErrorString(code, byref(text))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -47,9 +46,8 @@ class Sanitizing:
         shapes = small_shapes(bench.task)
         try:
             self._try_out(bench)
-            *memory, races = self._side_by_side(
-                bench, case.program, [*((shape, MEMCHECK) for shape in shapes), (shapes[0], RACECHECK)]
-            )
+            memory = [self._found(bench, case.program, shape, MEMCHECK) for shape in shapes]
+            races = self._found(bench, case.program, shapes[0], RACECHECK)
         except ToolUnavailable as why:
             words = f"compute-sanitizer: {why}"
             missing = f"{attested.missing}; {words}" if attested.missing else words
@@ -63,17 +61,10 @@ class Sanitizing:
                 )
         case.attestation = attested.model_copy(update={"memory_errors": 0, "race_hazards": races.errors})
 
-    def _side_by_side(
-        self, bench: Bench, program: BuiltProgram, asked: Sequence[tuple[Workload, Sequence[str]]]
-    ) -> list[Sanitized]:
-        """What each tool finds on its shape: most of their time is a host's, who starts Python and torch under them."""
-        inputs = {shape.name: bench.checks.case(shape, bench.reference.families[0]).inputs for shape, _ in asked}
-
-        def checked(shape: Workload, tool: Sequence[str]) -> Sanitized:
-            return parse(self.tools.run((*tool, *COMMON), program, bench.task, shape, inputs[shape.name]))
-
-        with ThreadPoolExecutor(len(asked)) as pool:
-            return list(pool.map(checked, *zip(*asked, strict=True)))
+    def _found(self, bench: Bench, program: BuiltProgram, shape: Workload, tool: Sequence[str]) -> Sanitized:
+        """What one tool finds on one shape. One after another: of several at once on one device all but one hang."""
+        inputs = bench.checks.case(shape, bench.reference.families[0]).inputs
+        return parse(self.tools.run((*tool, *COMMON), program, bench.task, shape, inputs))
 
     def _try_out(self, bench: Bench) -> None:
         """Once: a program of our own that writes beyond its buffer must be found out."""

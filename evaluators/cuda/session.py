@@ -29,6 +29,10 @@ from evaluators.zygote.client import Child
 LATE_FACTOR, LATE_MS = 3.0, 0.5
 """Our own check of the inputs taking so many times as long as on an idle device: something else runs there."""
 Store = Callable[[int, npt.NDArray[Any]], None]
+CHANGED_INPUTS = "changed its inputs"
+LEFT_RUNNING = "left work running on the device after its reply"
+AFTERMATH_S = 5.0
+"""The driver may take so long to end what a killed process had running."""
 _NOWHERE = np.empty((1, 0), np.int64)
 
 
@@ -38,6 +42,7 @@ class InputSeal:
     def __init__(self, gpu: Gpu, inputs: DeviceBuffer) -> None:
         self._gpu, self._inputs = gpu, inputs
         gpu.idle_checksum_ms(0)  # measured now, before any candidate may have left something running
+        gpu.settles()
         self._size = 0
         self._key = 0
         self._sum = 0
@@ -56,16 +61,15 @@ class InputSeal:
         self._size = size
         self._sum, _ = self._look()
 
-    def broken(self) -> tuple[Status, str] | None:
+    def broken(self) -> str | None:
         """What happened to them, or to the device on which they lie."""
         if self._size == 0:
             return None
         found, took = self._look()
         if found != self._sum:
-            return Status.CHEATING, "changed its inputs"
-        if took > LATE_FACTOR * self._gpu.idle_checksum_ms(self._size) + LATE_MS:
-            return Status.CHEATING, "left work running on the device after its reply"
-        return None
+            return CHANGED_INPUTS
+        late = took > LATE_FACTOR * self._gpu.idle_checksum_ms(self._size) + LATE_MS
+        return LEFT_RUNNING if late or not self._gpu.settles() else None
 
     def _look(self) -> tuple[int, float]:
         """The inputs' checksum, and how many milliseconds it took the device."""
@@ -183,9 +187,11 @@ class CudaSession(Session):
         self.stop()
         self._assert_quiet()
         # Now, before the other runner of a pair gets these inputs and this device: who ran last is to blame.
-        changed = self._seal.broken()
-        if changed:
-            raise CandidateFailure(*changed)
+        broken = self._seal.broken()
+        if broken == LEFT_RUNNING:
+            self._blame_for_what_runs()
+        if broken:
+            raise CandidateFailure(Status.CHEATING, broken)
         nothing = (np.empty(0, np.intp), np.empty(0, np.uint8))
         return RoundTime(asked.total_ns, tuple(slots), (places, seen), nothing, waited_share=0.0)
 
@@ -213,6 +219,17 @@ class CudaSession(Session):
         super().close()
         if self._device_guard is not None:
             self._device_guard.close()
+
+    def _blame_for_what_runs(self) -> None:
+        """End the runner: what still runs then is not its work.
+
+        Raises:
+            JudgeError: something does.
+        """
+        self.child.kill()
+        self.child.wait(AFTERMATH_S)
+        if not self._gpu.settles(AFTERMATH_S):
+            raise JudgeError("others use this device: work goes on there after the runner was ended")
 
     def _address(self, writable: bool, slot: int) -> int:
         if writable:

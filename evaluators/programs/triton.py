@@ -24,24 +24,29 @@ class BuiltKernels(FileCacheManager):  # type: ignore[misc]
         self.lock_path = None
         self.cache_dir = os.path.join(knobs.cache.dir, key)
 
-    def get_group(self, filename: str) -> dict[str, str] | None:
-        """The files of one kernel, by their names in this folder."""
-        known = [name for name in self._names() if not name.startswith("__grp__")]
-        return {name: self._make_path(name) for name in known} if self.has_file(filename) else None
+    def get_group(self, filename: str) -> dict[str, str]:
+        """The files of one kernel, by their names in this folder; refuses others now, before Triton compiles them."""
+        if not self.has_file(filename):
+            raise _unknown(filename)
+        return {name: self._make_path(name) for name in self._names() if not name.startswith("__grp__")}
 
     def put(self, data: Any, filename: str, binary: bool = True) -> str:
         """Refuse."""
         del data, binary
-        raise RuntimeError(
-            f"{filename} is not among the kernels that were compiled before: launch the same kernels with the same "
-            "constants for every call of a shape, and allocate with empty_like or device=x.device"
-        )
+        raise _unknown(filename)
 
     def _names(self) -> list[str]:
         try:
             return os.listdir(self.cache_dir)
         except OSError:
             return []
+
+
+def _unknown(filename: str) -> RuntimeError:
+    return RuntimeError(
+        f"{filename} is not among the kernels that were compiled before: launch the same kernels with the same "
+        "constants for every call of a shape, and allocate with empty_like or device=x.device"
+    )
 
 
 def load(payload: Mapping[str, Any], driver: Driver, stream: int) -> TorchProgram:

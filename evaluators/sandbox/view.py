@@ -35,7 +35,8 @@ class View:
     libraries: tuple[Path, ...]
     """What a runner may read: shared libraries and the standard library."""
     tools: tuple[Path, ...]
-    """What a builder may read and execute besides: compilers, headers."""
+    """What a builder may read and execute besides: compilers, headers (those of Python too, which Triton's launchers
+    include), and the interpreter, which profilers start."""
     packages: tuple[Path, ...]
     """The site-packages in use. Nobody reads them whole."""
     gpu_devices: tuple[Path, ...] = ()
@@ -56,7 +57,8 @@ def base_view(devices: Iterable[Path] = ()) -> View:
     folders = tuple(path for path in top_level if not path.is_symlink())
     settings = _unique(_SETTINGS)
     python = Path(sys.base_prefix, "lib")
-    binds = _outermost((Path("/usr"), *folders, *settings, *toolchains, python, standard, *packages))
+    own = (Path(sys.executable).resolve(), *_unique((sysconfig.get_path("include"),)))
+    binds = _outermost((Path("/usr"), *folders, *settings, *toolchains, python, *own, standard, *packages))
     drivers = [match for pattern in _GPU_LIBRARIES if devices for match in sorted(glob(pattern))]
     libraries = _outermost((*_unique(_LIBRARIES), *folders, python, *_unique(("/etc/ld.so.cache", *drivers))))
     return View(
@@ -65,7 +67,7 @@ def base_view(devices: Iterable[Path] = ()) -> View:
         hidden=tuple(path for path in _package_folders(python) if path not in packages),
         devices=_unique(DEVICES),
         libraries=libraries,
-        tools=_outermost((Path("/usr"), *folders, *settings, *toolchains)),
+        tools=_outermost((Path("/usr"), *folders, *settings, *toolchains, *own)),
         packages=packages,
         gpu_devices=devices,
         gpu_files=tuple(p for p in _unique(_GPU_FILES) if devices),

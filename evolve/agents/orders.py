@@ -10,6 +10,8 @@ from evolve.config import Config, ProposerWeights, dump_config, load_config, par
 from evolve.config_document import UNSET
 from evolve.database.mailbox import Documents
 from evolve.database.steering import Steer, SteerRecord
+from evolve.llm.prices import PriceList
+from evolve.llm.settings import ModelName
 from evolve.run_directory import RunDirectory
 from evolve.settings import Caps
 
@@ -88,10 +90,13 @@ def cap(desk: Desk, assignment: str) -> SteerRecord:
     """Raise, lower or lift a cap: ``KEY=VALUE``, or ``KEY=none``.
 
     Raises:
-        UsageError: there is no such cap, or no such amount.
+        UsageError: there is no such cap, no such amount, or a model without a price, which no cap in dollars holds.
     """
     key, value = _assignment(assignment, tuple(Caps.model_fields))
     amount = None if value == UNSET else _number(assignment, value)
+    if key == "dollars" and amount is not None:
+        llm = parse_config(desk.mailbox.run().config).llm
+        PriceList.load(llm.prices).require(ModelName.parse(model.name) for model in llm.models)
     return _configure(desk, Steer.CAP, f"caps.{key}", amount)
 
 

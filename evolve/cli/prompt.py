@@ -27,7 +27,8 @@ from evolve.model_books import RunGate, parameters_of
 from evolve.models import Models
 from evolve.population import Population
 from evolve.prompts.facts import shown_profile
-from evolve.prompts.operators import OPERATORS, PROFILE_GUIDED
+from evolve.prompts.operators import OPERATORS, PROFILE_GUIDED, fitting
+from evolve.prompts.rendering import Section
 from evolve.proposers.llm import Draft, LlmProposer, Subject
 from evolve.settings import SearchSettings
 from evolve.streams import Stream, stream
@@ -164,11 +165,14 @@ def _draft(
 def _report(proposer: LlmProposer, draft: Draft, number: int) -> Report:
     request = proposer.request(draft)
     parameters = parameters_of(request)
-    sections = {section.name: section.tokens for section in draft.prompt.sections}
+    whole = (Section("system", request.system), *draft.prompt.sections)
+    sections = {section.name: section.tokens for section in whole}
+    fits = draft.arm.operator in fitting(draft.facts)
     data = {
         "number": number,
         "model": str(request.model),
         "operator": draft.arm.operator,
+        "fits": fits,
         "parent": draft.subject.parent.number,
         "language": draft.subject.language,
         "parameters": parameters,
@@ -181,8 +185,9 @@ def _report(proposer: LlmProposer, draft: Draft, number: int) -> Report:
         [
             ("model", str(request.model)),
             ("operator", f"{draft.arm.operator} on program {draft.subject.parent.number}"),
+            ("note", "" if fits else f"the search would not choose {draft.arm.operator} for this program"),
             ("limits", ", ".join(f"{name} {value}" for name, value in parameters.items())),
-            ("tokens", ", ".join(f"{name} {tokens}" for name, tokens in sections.items()) + " (estimated)"),
+            ("tokens", f"{sum(sections.values())}, estimated: {', '.join(f'{n} {t}' for n, t in sections.items())}"),
         ]
     )
     turns = [f"----- {message.role} -----\n\n{message.text}" for message in request.messages]

@@ -74,6 +74,7 @@ def _sum(talk: Talk, spending: Iterable[ModelSpending]) -> dict[str, object]:
     some = list(spending)
     dollars = sum(s.dollars for s in some)
     accepted = sum(talk.accepted.get((s.model, s.operator), 0) for s in some)
+    unpriced = sum(s.unpriced for s in some)
     return {
         "requests": sum(s.requests for s in some),
         "answers": sum(s.answers for s in some),
@@ -83,8 +84,8 @@ def _sum(talk: Talk, spending: Iterable[ModelSpending]) -> dict[str, object]:
         "tokens_out": sum(s.tokens_out for s in some),
         "dollars": dollars,
         "accepted": accepted,
-        "dollars_per_accepted": dollars / accepted if accepted else None,
-        "unpriced": sum(s.unpriced for s in some),
+        "dollars_per_accepted": dollars / accepted if accepted and not unpriced else None,
+        "unpriced": unpriced,
         "estimated": sum(s.estimated for s in some),
     }
 
@@ -93,4 +94,7 @@ def _row(name: str, sums: Mapping[str, object]) -> tuple[str, ...]:
     each = sums["dollars_per_accepted"]
     names = ("requests", "answers", "tokens_in", "tokens_out")
     counts = tuple(str(sums[key]) for key in names)
-    return (name, *counts, f"{sums['dollars']:.4f}", str(sums["accepted"]), "-" if each is None else f"{each:.4f}")
+    dollars = f"{sums['dollars']:.4f}"
+    if sums["unpriced"]:
+        dollars = f"{dollars} and unpriced" if sums["dollars"] else "unpriced"
+    return (name, *counts, dollars, str(sums["accepted"]), "-" if each is None else f"{each:.4f}")

@@ -63,4 +63,4 @@ class CallKey:
     number: int
     """The number of the program the answer is meant to become."""
     step: str
-    """``propose``, ``repair``, ``continue-1``, …"""
+    """``propose``, ``continue-1``, ``mend``."""

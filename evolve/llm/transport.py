@@ -140,11 +140,18 @@ def _refusal(error: Any) -> Refusal:
 
 def _broken_connection(error: BaseException, errors: SdkErrors) -> Failure:
     """The innermost reason in words: the SDKs themselves say only ``Connection error.``."""
+    where = f" ({_address(error)})" if isinstance(error, errors.connection) else ""
     unconnected = isinstance(error, errors.unconnected)
     while error.__cause__ is not None:
         error = error.__cause__
         unconnected = unconnected or isinstance(error, errors.unconnected)
     words = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     if unconnected:
-        return Failure(FailureKind.CONNECTION, Scope.RETRY, words)
+        return Failure(FailureKind.CONNECTION, Scope.RETRY, f"{words}{where}")
     return Failure(FailureKind.BROKEN_STREAM, Scope.RETRY, f"the connection broke: {words}")
+
+
+def _address(error: Any) -> str:
+    """Where an SDK wanted to connect to; of its address nothing but the host and port."""
+    url = error.request.url
+    return f"{url.scheme}://{url.host}" + (f":{url.port}" if url.port else "")

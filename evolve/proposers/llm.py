@@ -58,6 +58,10 @@ class Briefing(Protocol):
         """What to work on: the context's parent, or something that promises more or that ``operator`` wants."""
         ...
 
+    def begin(self, subject: Subject) -> None:
+        """A model is about to be asked for it; a draft that nobody could be asked for is nobody's attempt."""
+        ...
+
     def facts(self, context: ProposeContext, subject: Subject) -> PromptContext:
         """What a prompt may tell; its operator is still to be chosen."""
         ...
@@ -155,6 +159,7 @@ class LlmProposer:
             self._parts.dialogues.open_dialogue(_dialogue(context, draft))
         elif str(draft.arm.model) != begun.model:
             self._redirect(begun, str(draft.arm.model))
+        self._parts.briefing.begin(draft.subject)
         try:
             spoken = await self._converse(context, draft)
         except CallError as error:

@@ -4,11 +4,13 @@ import shutil
 from importlib.util import find_spec
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from evaluators.build import Builds, BuiltProgram
 from evaluators.compiling import CompilingJudge
 from evaluators.cuda.attesting import declared_kernels
+from evaluators.cuda.inspection import lay_out
 from evaluators.device import find_cpu
 from evaluators.environment import describe_environment
 from evaluators.evaluation import Status, Untimed
@@ -62,6 +64,34 @@ def test_a_program_may_calculate_with_its_tensors_beside_the_kernels(zygote):
     head, call = source.rsplit("    softmax_kernel[", 1)
     halved = f"{head}    x = x[:8].to(torch.float16).to(torch.float32)\n    softmax_kernel[{call}"
     assert build(zygote, task, "triton", "sm_90", halved).measures["kernels"] >= 1
+
+
+def test_a_profiled_process_finds_the_kernels_that_were_compiled_before(zygote, tmp_path, monkeypatch):
+    from triton import knobs  # noqa: PLC0415 - not installed everywhere
+    from triton.runtime.cache import FileCacheManager  # noqa: PLC0415
+
+    task = GPU_TASKS["softmax"]
+    program = build(zygote, task, "triton", "sm_90")
+    workload = task.search_workloads()[0]
+    lay_out(tmp_path, program, task, workload, {"x": np.ones(tuple(workload.axes.values()), np.float32)})
+    monkeypatch.setattr(knobs.cache, "dir", str(tmp_path / "triton"))
+    metadata = [path for path in (tmp_path / "triton").glob("*/*.json") if not path.name.startswith("__grp__")]
+    assert metadata
+    for path in metadata:
+        found = FileCacheManager(path.parent.name).get_group(path.name)
+        assert found
+        assert {path.suffix for path in map(Path, found.values())} >= {".json", ".cubin"}
+        assert all(Path(place).is_relative_to(tmp_path) for place in found.values())
+
+
+def test_a_runner_refuses_a_kernel_that_was_not_compiled_before_at_once(tmp_path, monkeypatch):
+    from triton import knobs  # noqa: PLC0415 - not installed everywhere
+
+    from evaluators.programs.triton import BuiltKernels  # noqa: PLC0415
+
+    monkeypatch.setattr(knobs.cache, "dir", str(tmp_path))
+    with pytest.raises(RuntimeError, match="not among the kernels that were compiled before"):
+        BuiltKernels("A" * 52).get_group("softmax_kernel.json")
 
 
 @needs_nvcc

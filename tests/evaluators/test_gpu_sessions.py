@@ -11,7 +11,7 @@ import pytest
 
 from evaluators import channel, session
 from evaluators.cuda.runner import CudaRunner
-from evaluators.cuda.session import CudaSession
+from evaluators.cuda.session import LEFT_RUNNING, CudaSession
 from evaluators.errors import JudgeError
 from evaluators.evaluation import Status
 from evaluators.exchange import Asked
@@ -87,3 +87,26 @@ def test_rounds_count_in_what_a_program_may_take_in_one_judgement(opened, monkey
     with pytest.raises(CandidateFailure, match="in all its phases") as caught:
         made.round([0, 1], 10)
     assert caught.value.status is Status.TIMEOUT
+
+
+@pytest.mark.parametrize(
+    ("settles", "error", "words"),
+    [
+        pytest.param(True, CandidateFailure, LEFT_RUNNING, id="it was the program's"),
+        pytest.param(False, JudgeError, "others use this device", id="it goes on when the program is gone"),
+    ],
+)
+def test_a_program_is_blamed_for_work_only_if_that_ends_with_it(opened, settles, error, words):
+    made, _ = opened
+    ended = []
+    made.child.kill = lambda: ended.append("killed")
+    made.child.wait = lambda timeout_s: ended.append("waited for")
+    made._seal.broken = lambda: LEFT_RUNNING
+
+    def settled(within_s):
+        assert ended == ["killed", "waited for"]
+        return settles
+
+    made._gpu.settles = settled
+    with pytest.raises(error, match=words):
+        made.round([0, 1], 10)

@@ -1,5 +1,6 @@
 """NVIDIA's tools over a program: their reports are read, and what fails in them is said in one line."""
 
+import sysconfig
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -219,7 +220,9 @@ def test_the_smallest_shapes_are_looked_at():
     assert min(load_task(TASKS / "softmax").search_workloads(), key=lambda w: w.axes["M"] * w.axes["N"]) in shapes
 
 
-def test_a_tool_starts_the_program_in_the_box_and_its_report_is_read_from_there(tmp_path_factory):
+@pytest.fixture
+def in_box(tmp_path_factory):
+    """What a shell script in a tool's box says; ``"$1"`` there is Python, as a profiler would start it."""
     scratch = tmp_path_factory.mktemp("scratch")
     preload = ("numpy", "evaluators.cuda.become")
     try:
@@ -230,16 +233,25 @@ def test_a_tool_starts_the_program_in_the_box_and_its_report_is_read_from_there(
     artifact = scratch / "planted.so"
     artifact.write_bytes(b"no object at all")
     program = BuiltProgram("", "cuda", "0" * 64, artifact)
-    script = f"cp order.json {REPORT}; ls; exec cat /etc/passwd"
     with zygote:
-        found = Tools(zygote, scratch).run(
-            ("sh", "-c", script, "sh"), program, task, task.workloads[0], {"x": np.ones(64, np.float32)}
-        )
+        tools = Tools(zygote, scratch)
+        inputs = {"x": np.ones(64, np.float32)}
+        yield lambda script: tools.run(("sh", "-c", script, "sh"), program, task, task.workloads[0], inputs)
+
+
+def test_a_tool_starts_the_program_in_the_box_and_its_report_is_read_from_there(in_box):
+    found = in_box(f"cp order.json {REPORT}; ls; exec cat /etc/passwd")
     assert '"entry": "planted"' in found.text
     assert '"nbytes": 256' in found.text
     assert {"candidate.so", "drive.py", "x.bin"} <= set(found.log.split())
     assert "root:" not in found.log
     assert found.code != 0
+
+
+def test_the_interpreter_and_its_headers_are_in_the_box_wherever_python_lies(in_box):
+    compiled = f"echo '#include <Python.h>' > m.c; cc -c m.c -o m.o -I{sysconfig.get_path('include')} && ls m.o"
+    found = in_box(f'"$1" -c "print(6 * 7)"; {compiled}')
+    assert found.log.split() == ["42", "m.o"]
 
 
 def test_what_may_not_be_read_in_the_box_is_not_found_rather_than_refused():

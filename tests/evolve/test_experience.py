@@ -13,6 +13,7 @@ from evaluators.evaluation import Interval, Status, Timed
 from evolve.experience import Experience, Outcome, gain, grouped
 from evolve.lessons import lessons
 from evolve.prompt_facts import RunFacts, diverse
+from evolve.proposers.llm import Subject
 from evolve.rewards import Rewards
 from evolve.settings import Caps
 from evolve.testing import FakeJudge, fake_source, fake_task
@@ -180,6 +181,27 @@ async def test_a_prompt_does_not_tell_what_failed_a_confirmation_or_gave_a_cheat
     said = {note.status: note.message for note in notes}
     assert said["cheating"] == "it did not do the work"
     assert said["wrong_values"] == "it failed when it was confirmed"
+
+
+async def test_a_draft_that_nobody_is_asked_for_uses_up_no_attempt_to_mend(tmp_path: Path) -> None:
+    world = await judged(tmp_path, fake_source(0.5, status=Status.RUNTIME_ERROR))
+    with world.reopen() as run:
+        facts = RunFacts(run.task, run.remember(), run.program, repair=1.0)
+        context = ProposeContext(run.task, 9, 0, run.program(1), (), np.random.default_rng(0))
+        drafted = [facts.subject(context, context.rng) for _ in range(2)]
+        facts.begin(drafted[-1])
+        after = facts.subject(context, context.rng)
+    assert [subject.parent.number for subject in (*drafted, after)] == [2, 2, 1]
+
+
+async def test_what_is_to_be_mended_is_not_listed_beside_itself(tmp_path: Path) -> None:
+    broken = [fake_source(0.5, status=status) for status in (Status.RUNTIME_ERROR, Status.BUILD_ERROR)]
+    world = await judged(tmp_path, *broken)
+    with world.reopen() as run:
+        context = ProposeContext(run.task, 9, 0, run.program(2), (), np.random.default_rng(0))
+        told = RunFacts(run.task, run.remember(), run.program).facts(context, Subject(run.program(2), "python"))
+    assert told.parent.status == "runtime_error"
+    assert [note.status for note in told.failures] == ["build_error"]
 
 
 async def test_a_mended_program_gains_over_the_last_ancestor_that_passed(tmp_path: Path) -> None:

@@ -259,3 +259,26 @@ def test_what_the_host_takes_to_hand_over_a_checksum_is_not_its_time(gpu, monkey
         monkeypatch.setattr(gpu.driver, "elapsed_ms", lambda *_, elapsed_ms=elapsed_ms: elapsed_ms)
         found, took = gpu.timed_checksum(memory.address, values.nbytes, 5)
         assert (found, took) == (right, pytest.approx(took_ms))
+
+
+def waits(gpu, monkeypatch, turnarounds_us):
+    """Have our smallest kernel take so long, one time after another; then as long as the last time."""
+    left = list(turnarounds_us)
+    monkeypatch.setattr(
+        gpu.driver, "turnaround_ns", lambda *_: 1000 * (left.pop(0) if len(left) > 1 else left[0]), raising=False
+    )
+
+
+@pytest.mark.parametrize(
+    ("turnarounds_us", "settled"),
+    [
+        pytest.param([15], True, id="idle"),
+        pytest.param([900, 700, 16], True, id="the host was late twice"),
+        pytest.param([1800, 600, 250], False, id="somebody else has every other slice"),
+    ],
+)
+def test_a_device_has_settled_once_nobody_else_has_slices_of_it(gpu, monkeypatch, turnarounds_us, settled):
+    waits(gpu, monkeypatch, [15])
+    assert gpu.settles()
+    waits(gpu, monkeypatch, turnarounds_us)
+    assert gpu.settles(within_s=0.01) is settled

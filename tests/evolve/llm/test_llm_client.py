@@ -285,10 +285,11 @@ async def test_anthropic_is_told_to_cache_the_stable_prefix_and_to_think(pair, i
     assert "temperature" not in body, "the API refuses a temperature beside thinking"
 
 
-async def test_a_server_that_is_not_there_is_a_connection_failure_and_free(pair, in_turn):
-    async with pair("chat", in_turn(Reply(TEXT)), patience={"attempts": 2}) as p:
+@pytest.mark.parametrize("wire", ["chat", "anthropic"])
+async def test_a_server_that_is_not_there_is_a_connection_failure_and_free_and_named(pair, in_turn, wire):
+    async with pair(wire, in_turn(Reply(TEXT)), patience={"attempts": 2}) as p:
         await p.server.__aexit__(None, None, None)
-        with pytest.raises(CallError, match="connection"):
+        with pytest.raises(CallError, match=rf"connection: .*\({p.server.url}\)$"):
             await p.client.complete(p.request(), KEY, "rewrite")
     assert len(p.ends) == 2
     assert p.purse.spent_usd == 0

@@ -194,8 +194,16 @@ def test_evolve_prompt_for_an_operator_a_model_and_a_parent(evolve, toy, tmp_pat
     )
     assert (data["operator"], data["model"], data["parent"]) == ("rewrite", "local/m2", 3)
     assert "It failed: build_error" in data["messages"][0]["text"]
+    assert not data["fits"]
+    odd = evolve("prompt", "r", "--operator", "repair", "--parent", 1).output
+    assert "the search would not choose repair for this program" in odd
     text = evolve("prompt", "r", "--operator", "repair").output
     assert "repair on program 3" in text
+    assert "would not choose" not in text
+    counted = data["estimated_tokens"]
+    said = len((data["system"] + data["messages"][0]["text"]).encode()) / 3
+    assert counted["system"] > 0
+    assert sum(counted.values()) == pytest.approx(said, abs=len(counted)), "all that is sent is counted"
     assert "----- system -----" in text
     for arguments, said in [
         (("--model", "local/m9"), "is not among the run's models: local/m1, local/m2"),

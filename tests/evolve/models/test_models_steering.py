@@ -94,6 +94,21 @@ def test_a_budget_that_is_cut_stops_the_spending(evolve, toy, tmp_path):
         assert [record.kind for record in view.storage.steering().records] == ["cap"]
 
 
+def test_a_cap_in_dollars_is_refused_where_a_model_that_is_asked_has_no_price(evolve, toy, tmp_path):
+    """Scenario: the price of a model was unknown and counted as zero. Such a cap would never be met."""
+    models = '[[llm.models]]\nname = "local/unpriced"\nmax_output_tokens = 600'
+    with serving(improving) as server:
+        file = configured(tmp_path / "c.toml", server, models=models, caps={"candidates": 2})
+        evolve("run", toy, "--config", file, "--dir", "r")
+    result = evolve("steer", "r", "cap", "dollars=1")
+    assert result.exit_code == 2
+    assert "needs the price of local/unpriced: add [llm.prices" in result.stderr
+    assert evolve("steer", "r", "cap", "dollars=none").exit_code == 0
+    assert evolve("steer", "r", "cap", "candidates=3").exit_code == 0
+    with look(evolve.folder) as view:
+        assert [record.argument for record in view.storage.steering().records] == ["dollars=none", "candidates=3"]
+
+
 def test_a_budget_that_is_raised_keeps_the_search_going(evolve, toy, tmp_path):
     with serving(ordering(evolve.folder, 2, lambda desk: orders.cap(desk, "candidates=7"))) as server:
         file = configured(tmp_path / "c.toml", server, caps={"candidates": 3}, search={"proposals": 1})

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from evaluators.device import Cpu
+from evaluators.environment import describe_environment
 from evaluators.evaluation import (
     Environment,
     ErrorMeasure,
@@ -22,7 +24,7 @@ from evaluators.task_loading import load_task
 from evolve.llm.draft import estimate_tokens
 from evolve.prompts.cards import load_cards
 from evolve.prompts.context import ShownProfile
-from evolve.prompts.facts import architecture_of, shown_program, signature, task_facts
+from evolve.prompts.facts import architecture_of, device_facts, shown_program, signature, task_facts
 from evolve.types import Program, ProgramState
 
 TASKS = Path(__file__).parents[3] / "tasks"
@@ -113,19 +115,32 @@ def test_our_own_failures_are_never_shown():
 
 
 @pytest.mark.parametrize(
-    ("device", "host", "expected"),
+    ("device", "expected"),
     [
-        ("cuda:NVIDIA H200", {}, "hopper"),
-        ("cuda:NVIDIA H100 80GB HBM3", {}, "hopper"),
-        ("cuda:NVIDIA B200", {}, "blackwell"),
-        ("hip:AMD Instinct MI300X", {}, "cdna3"),
-        ("cuda:NVIDIA GeForce RTX 5090", {}, ""),
-        ("cpu:EPYC:2", {"cpu flags": "sse4_2 avx2 fma"}, "x86"),
-        ("cpu:Graviton:2", {"cpu flags": "neon"}, ""),
+        ("sm_90:NVIDIA H200", "hopper"),
+        ("sm_90:NVIDIA H100 80GB HBM3", "hopper"),
+        ("sm_100:NVIDIA B200", "blackwell"),
+        ("hip:AMD Instinct MI300X", "cdna3"),
+        ("sm_120:NVIDIA GeForce RTX 5090", ""),
     ],
 )
-def test_cards_are_chosen_by_device(device, host, expected):
-    assert architecture_of(Environment(device_class=device, host=host)) == expected
+def test_cards_are_chosen_by_device(device, expected):
+    assert architecture_of(Environment(device_class=device)) == expected
+
+
+@pytest.mark.parametrize(
+    ("flags", "vectors", "expected"),
+    [
+        ("fpu sse sse2 sse4_2 aes avx f16c avx2 fma avx512_vnni", "avx avx2 avx512_vnni f16c fma sse4_2", "x86"),
+        ("fp asimd evtstrm aes sve2", "asimd sve2", ""),
+    ],
+)
+def test_the_judge_says_which_vector_instructions_there_are(flags, vectors, expected):
+    """In the judge's own words: an environment made up for a test would hold whatever the test looks for."""
+    cpu = Cpu("A Processor", (0, 1), 1 << 25, flags)
+    environment = describe_environment(Q4, cpu, "full", "ordinary")
+    assert dict(device_facts(environment))["vectors"] == vectors
+    assert architecture_of(environment) == expected
 
 
 def test_cards_are_chosen_by_bottleneck_and_subject(full):
