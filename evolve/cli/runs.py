@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -66,6 +67,7 @@ def account_of(run: Run | RunView, directory: Path, task_name: str, task: Task |
         command=own_name(),
         best_known=task.best_known if task else None,
         best_known_source=task.best_known_source if task else "",
+        leases=run.storage.open_leases(time.time()),
         talk=_talk(run),
     )
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from sqlalchemy import Select, and_, bindparam, case, func, or_, select
 
+from evaluators.evaluation import DuelOutcome
 from evolve.database.schema import (
     answers,
     artifacts,
@@ -111,7 +112,7 @@ def _select_outcomes() -> Select[*tuple[Any, ...]]:
     return (
         select(
             *programs.c["number", "island", "parents", "operator", "proposer", "note", "details"],
-            *(stands(name) for name in ("status", "score", "message")),
+            *(stands(name) for name in ("status", "score", "message", "speedup_low", "speedup_high")),
             _second.c.id.is_not(None).label("confirmed_later"),
         )
         .select_from(
@@ -191,6 +192,20 @@ DUELS = (
     .where(duels.c.run_id == bindparam("run"), duels.c.challenger == bindparam("challenger"))
     .order_by(duels.c.id)
 )
+
+MARGINS = (
+    select(*duels.c["challenger", "occupant", "ratio"])
+    .join(programs, and_(programs.c.run_id == duels.c.run_id, programs.c.number == duels.c.challenger))
+    .where(
+        duels.c.run_id == bindparam("run"),
+        duels.c.outcome.in_((DuelOutcome.CHALLENGER.value, DuelOutcome.OCCUPANT.value)),
+        duels.c.ratio.is_not(None),
+    )
+    .order_by(duels.c.id)
+)
+
+_family: Any = bindparam("number")
+FAMILY_MARGINS = MARGINS.where(or_(programs.c.number == _family, programs.c.variant_of == _family))
 
 LEASES = select(leases).where(leases.c.run_id == bindparam("run")).order_by(leases.c.id)
 

@@ -22,7 +22,9 @@ from evolve.database.model_reading import ModelReader
 from evolve.database.queries import (
     ARTIFACTS,
     DUELS,
+    FAMILY_MARGINS,
     FIND,
+    MARGINS,
     ONE_PROGRAM,
     OUTCOMES,
     PROGRAMS,
@@ -131,6 +133,20 @@ class StorageReader(ModelReader, MailReader):
     def duels(self, challenger: int) -> list[DuelRecord]:
         """See :class:`~evolve.database.storage.Storage`."""
         return [duel_of(row) for row in self._rows(DUELS, challenger=challenger)]
+
+    def margins(self) -> dict[int, dict[int, float]]:
+        """See :class:`~evolve.database.storage.Storage`."""
+        found: dict[int, dict[int, float]] = {}
+        for row in self._rows(MARGINS):
+            found.setdefault(row["challenger"], {})[row["occupant"]] = row["ratio"]
+        return found
+
+    def family_margins(self, number: int) -> dict[int, float]:
+        """See :class:`~evolve.database.storage.Storage`."""
+        found: dict[int, float] = {}
+        for row in self._rows(FAMILY_MARGINS, number=number):
+            found[row["occupant"]] = max(row["ratio"], found.get(row["occupant"], 0.0))
+        return found
 
     def islands(self) -> list[IslandRecord]:
         """See :class:`~evolve.database.storage.Storage`."""

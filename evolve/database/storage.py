@@ -196,6 +196,14 @@ class Storage(Protocol):
         """The stored duels of one challenger, oldest first."""
         ...
 
+    def margins(self) -> Mapping[int, Mapping[int, float]]:
+        """Duels that were decided: by challenger and occupant, how many times as fast the challenger was."""
+        ...
+
+    def family_margins(self, number: int) -> Mapping[int, float]:
+        """The same of a program and its variants, by occupant; of several the largest."""
+        ...
+
     def islands(self) -> list[IslandRecord]:
         """Every island's counters, by number."""
         ...

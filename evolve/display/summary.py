@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from datetime import datetime
 
 from evaluators.evaluation import Evaluation, Interval, Timed
+from evolve.database.mail import Lease
 from evolve.display import wording
 from evolve.display.costs import Talk, costs_data, costs_notes, costs_table
 from evolve.display.report import Report, Table, facts
@@ -28,6 +30,8 @@ class Account:
     best_known_source: str = ""
     talk: Talk = field(default_factory=Talk)
     """With language models."""
+    leases: Sequence[Lease] = ()
+    """Those that are open."""
     command: str = "evolve"
     """How this program is called here."""
 
@@ -44,6 +48,7 @@ def summarise(account: Account) -> Report:
         pairs += [("best program", _describe(best)), *_merit(best, account), ("held-out", held_out(best))]
     pairs += [("candidates", candidates(account.progress)), ("spent", spent(account.progress))]
     pairs += [
+        ("leases", leases(account)),
         ("sandbox", _sandbox_warning(best or account.seed)),
         ("stored in", account.directory),
         ("next", _next_steps(account)),
@@ -109,6 +114,15 @@ def spent(progress: Progress) -> str:
     text = f"{wording.duration(progress.spent.seconds)} ({wording.duration(charge.device_s)} of the device)"
     text += f", {charge.tokens} tokens" if charge.tokens else ""
     return text + (f", ${charge.dollars:.2f}" if charge.dollars else "")
+
+
+def leases(account: Account) -> str:
+    """Who was given work and has not answered, and until when the run counts on them."""
+    return "\n".join(
+        f"{lease.id} of {lease.agent}, on program {lease.parent}, until "
+        f"{datetime.fromtimestamp(lease.expires_at).astimezone():%Y-%m-%d %H:%M:%S}"
+        for lease in account.leases
+    )
 
 
 def _describe(program: Program) -> str:
@@ -187,5 +201,6 @@ def _data(account: Account) -> dict[str, object]:
         "verdicts": dict(progress.verdicts),
         "spent": asdict(progress.spent),
         "caps": progress.caps.model_dump(exclude_none=True),
+        "leases": [asdict(lease) for lease in account.leases],
         "models": costs_data(account.talk),
     }

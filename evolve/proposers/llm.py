@@ -163,7 +163,8 @@ class LlmProposer:
         try:
             spoken = await self._converse(context, draft)
         except CallError as error:
-            return Dropped(CALL_FAILED, str(error), self._learnt)
+            rests = error.failure.retry_after_s is not None  # All calls to that model end so.
+            return Dropped(CALL_FAILED, str(error), self._learnt, shared=rests)
         except CapError as error:
             raise BudgetRefusedError(error.reason) from None
         self._heard(draft.arm, spoken)
