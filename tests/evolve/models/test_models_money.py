@@ -136,8 +136,9 @@ def test_a_model_without_a_price_costs_an_unknown_amount_and_not_zero(evolve, to
         file = configured(tmp_path / "c.toml", server, models=models, caps={"candidates": 3})
         result = evolve("run", toy, "--config", file, "--dir", "r")
     assert result.exit_code == 0
+    assert result.output.count("local/unpriced has no price: operators and models are chosen by gain per device") == 1
     assert "2 requests to models without a price: the dollars are not all" in result.output
-    (row,) = (line.split() for line in result.output.splitlines() if line.startswith("local/unpriced"))
+    (row,) = (line.split() for line in result.output.splitlines() if line.startswith("local/unpriced  "))
     assert (row[2:4], row[-3:]) == (["2", "2"], ["unpriced", "2", "-"]), "what it costs each nobody knows"
     sums = json.loads(evolve("show", "r", "--json").stdout)["models"]["total"]
     assert (sums["unpriced"], sums["accepted"], sums["dollars_per_accepted"]) == (2, 2, None)
