@@ -8,7 +8,6 @@ from sqlalchemy import bindparam
 
 from evolve.database.model_codec import dialogue_of, ending_of, model_call_of
 from evolve.database.model_queries import (
-    ACCEPTED,
     DIALOGUE_DOLLARS,
     DIALOGUES,
     MODEL_ANSWER,
@@ -39,10 +38,6 @@ class ModelReader(SqlReader):
     def model_spending(self) -> Sequence[ModelSpending]:
         """See :class:`~evolve.database.storage.Storage`."""
         return [ModelSpending(**row) for row in self._rows(MODEL_SPENDING)]
-
-    def accepted(self) -> dict[tuple[str, str], int]:
-        """See :class:`~evolve.database.storage.Storage`."""
-        return {(row["model"], row["operator"]): row["accepted"] for row in self._rows(ACCEPTED)}
 
     def dialogues(self) -> Sequence[Dialogue]:
         """See :class:`~evolve.database.storage.Storage`."""

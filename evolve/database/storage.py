@@ -248,10 +248,6 @@ class Storage(Protocol):
         """What models cost, by model and operator."""
         ...
 
-    def accepted(self) -> dict[tuple[str, str], int]:
-        """Programs by models that took a cell, by model and operator."""
-        ...
-
     def dialogues(self) -> Sequence[Dialogue]:
         """Every dialogue, by number."""
         ...
