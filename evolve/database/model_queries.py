@@ -26,8 +26,8 @@ def _select_model_calls() -> Select[*tuple[Any, ...]]:
 
 
 MODEL_CALLS = _select_model_calls()
-MODEL_ANSWER = MODEL_CALLS.where(
-    model_calls.c.program == bindparam("program"),
+DIALOGUE_CALLS = MODEL_CALLS.where(model_calls.c.program == bindparam("program"))
+MODEL_ANSWER = DIALOGUE_CALLS.where(
     model_calls.c.step == bindparam("step"),
     model_calls.c.status == CallStatus.ANSWERED.value,
 )

@@ -8,6 +8,7 @@ from sqlalchemy import bindparam
 
 from evolve.database.model_codec import dialogue_of, ending_of, model_call_of
 from evolve.database.model_queries import (
+    DIALOGUE_CALLS,
     DIALOGUE_DOLLARS,
     DIALOGUES,
     MODEL_ANSWER,
@@ -29,6 +30,10 @@ class ModelReader(SqlReader):
         while rows := self._rows(MODEL_CALLS.where(model_calls.c.id > bindparam("after")).limit(BATCH), after=after):
             yield from map(model_call_of, rows)
             after = rows[-1]["id"]
+
+    def dialogue_calls(self, number: int) -> Sequence[ModelCall]:
+        """See :class:`~evolve.database.storage.Storage`."""
+        return [model_call_of(row) for row in self._rows(DIALOGUE_CALLS, program=number)]
 
     def model_answer(self, program: int, step: str) -> ModelCall | None:
         """See :class:`~evolve.database.storage.Storage`."""

@@ -240,6 +240,10 @@ class Storage(Protocol):
         """Every model call, oldest first. Streams."""
         ...
 
+    def dialogue_calls(self, number: int) -> Sequence[ModelCall]:
+        """Every model call of one dialogue, oldest first."""
+        ...
+
     def model_answer(self, program: int, step: str) -> ModelCall | None:
         """The answered call to one question."""
         ...
