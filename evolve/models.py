@@ -30,7 +30,8 @@ from evolve.prompt_facts import RunFacts
 from evolve.prompts.operators import OPERATORS
 from evolve.prompts.rendering import PromptBook
 from evolve.prompts.settings import PromptSettings
-from evolve.proposers.llm import Dialogues, LlmProposer, Parts
+from evolve.proposers.llm import LlmProposer
+from evolve.proposers.llm_parts import Dialogues, Parts
 from evolve.rewards import Rewards
 from evolve.run import Run
 from evolve.settings import Caps

@@ -26,7 +26,7 @@ class Records(Protocol):
 
 
 class Rewards:
-    """Reads costs from the books and scores from the programs. A :class:`evolve.proposers.llm.Learning`."""
+    """Reads costs from the books and scores from the programs. A :class:`evolve.proposers.llm_parts.Learning`."""
 
     def __init__(self, task: Task, storage: Records, program: Callable[[int], Program]) -> None:
         """Of one run; ``program`` gives its programs by number."""
@@ -37,7 +37,7 @@ class Rewards:
         """What was spent before this process, read at once because all of it is asked for when a run is resumed."""
 
     def reward(self, program: Program) -> Reward:
-        """See :class:`~evolve.proposers.llm.Learning`. A duplicate gains nothing and took nothing of the device."""
+        """See :class:`~evolve.proposers.llm_parts.Learning`. A duplicate gains nothing and took none of the device."""
         dollars = self._dollars(program.number)
         if program.duplicate_of is not None:
             return Reward(0.0, dollars, 0.0)
@@ -45,7 +45,7 @@ class Rewards:
         return Reward(self._gain(program), dollars, sum(v.cost.device_s for v in verdicts))
 
     def wasted(self, number: int) -> Reward:
-        """See :class:`~evolve.proposers.llm.Learning`."""
+        """See :class:`~evolve.proposers.llm_parts.Learning`."""
         return Reward(0.0, self._dollars(number), 0.0)
 
     def _dollars(self, number: int) -> float:

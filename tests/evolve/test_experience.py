@@ -13,7 +13,7 @@ from evaluators.evaluation import Interval, Status, Timed
 from evolve.experience import Experience, Outcome, gain, grouped
 from evolve.lessons import lessons
 from evolve.prompt_facts import RunFacts, diverse
-from evolve.proposers.llm import Subject
+from evolve.proposers.llm_parts import Subject
 from evolve.rewards import Rewards
 from evolve.settings import Caps
 from evolve.testing import FakeJudge, fake_source, fake_task
