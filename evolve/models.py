@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Protocol
@@ -40,12 +40,8 @@ _ALWAYS_FIT = ("diff", "rewrite", "simplify")
 """Operators that make sense for every parent that passed."""
 
 
-class FactsReader(Protocol):
-    """What of a storage prompts are made of."""
-
-    def program(self, number: int) -> Program:
-        """See :class:`~evolve.database.storage.Storage`."""
-        ...
+class SteeringReader(Protocol):
+    """Where what people ask for is stored."""
 
     def steering(self) -> Steering:
         """See :class:`~evolve.database.storage.Storage`."""
@@ -97,7 +93,7 @@ class Models:
         client = ModelClient(self.llm, self.environment, books)
         try:
             client.prepare()
-            facts = self._facts(run.remember(), run.storage)
+            facts = self._facts(run.remember(), run.storage, run.program)
             yield self._assembled(client, Rewards(self.task, run.storage, run.program), run.storage, facts)
         finally:
             await client.close()
@@ -105,7 +101,7 @@ class Models:
     def dry(self, storage: StorageReader, gate: BudgetGate) -> LlmProposer:
         """A proposer to be asked for drafts alone: nothing is connected, booked or stored."""
         client = ModelClient(self.llm, self.environment, Books(MemoryJournal(), gate, self.prices))
-        facts = self._facts(Experience.stored(self.task, storage), storage)
+        facts = self._facts(Experience.stored(self.task, storage), storage, storage.program)
         proposer = self._assembled(client, Rewards(self.task, storage, storage.program), _NoDialogues(), facts)
         proposer.replay(storage)
         return proposer
@@ -115,11 +111,11 @@ class Models:
         """The shipped list prices under one's own."""
         return PriceList.load(self.llm.prices)
 
-    def _facts(self, experience: Experience, storage: FactsReader) -> RunFacts:
+    def _facts(self, experience: Experience, storage: SteeringReader, program: Callable[[int], Program]) -> RunFacts:
         def wishes() -> Sequence[str]:
             return storage.steering().wishes
 
-        return RunFacts(self.task, experience, storage.program, wishes, repair=self.llm.repair, port=self.llm.port)
+        return RunFacts(self.task, experience, program, wishes, repair=self.llm.repair, port=self.llm.port)
 
     def _assembled(self, client: ModelClient, rewards: Rewards, dialogues: Dialogues, facts: RunFacts) -> LlmProposer:
         clock, patience = SystemClock(), self.llm.patience
