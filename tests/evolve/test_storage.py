@@ -197,6 +197,17 @@ class TestStorage:
         assert stored.score == 2.5
         assert storage.run().best == 1
 
+    def test_a_level_of_the_sandbox_counts_programs_and_not_verdicts(self, storage: SqlStorage) -> None:
+        weak = Environment(device_class="fake:1", sandbox="none")
+        for number in (1, 2, 3):
+            queue_and_judge(storage, number)
+        for number in (2, 3):
+            storage.add_confirmation(number, evaluation().model_copy(update={"environment": weak}), ENTRY)
+        storage.add_program(program(4))
+        storage.add_evaluation(4, evaluation().model_copy(update={"environment": weak}), ENTRY)
+        storage.add_confirmation(4, evaluation().model_copy(update={"environment": weak}), ENTRY)
+        assert storage.sandboxes() == {"full": 3, "none": 3}
+
     def test_a_number_is_taken_once(self, storage: SqlStorage) -> None:
         storage.add_program(program(1))
         with pytest.raises(StorageError):
