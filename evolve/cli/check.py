@@ -101,6 +101,7 @@ def _report(report: CheckReport, environment: Environment) -> Report:
         "lock": str(report.lock) if report.lock else None,
         "frozen": report.frozen,
         "sandbox": environment.sandbox,
+        "warnings": list(report.hints),
         "rows": [asdict(row) for row in report.rows],
     }
     pairs = [
@@ -108,6 +109,7 @@ def _report(report: CheckReport, environment: Environment) -> Report:
         ("hash", report.task.hash),
         ("limits", lock),
         ("sandbox", single_warning(environment.sandbox)),
+        ("warning", "\n".join(report.hints)),
         ("verdict", "fit to search on"),
     ]
     return Report(data, [table, facts(pairs)])

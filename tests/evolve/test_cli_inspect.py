@@ -2,8 +2,10 @@
 
 import json
 import re
+import shutil
 import sqlite3
 import stat
+from pathlib import Path
 
 import pytest
 
@@ -189,6 +191,17 @@ def test_check_says_that_a_task_is_fit(evolve, toy):
     assert "seed program" in result.output
     assert "fit to search on" in result.output
     assert data(evolve("check", toy, "--json"))["rows"][0]["subject"] == "seed program"
+
+
+def test_check_warns_of_a_sorting_task_whose_content_only_moves(evolve, tmp_path):
+    folder = tmp_path / "sort_rows"
+    shutil.copytree(Path(__file__).parents[1] / "data" / "sort_rows", folder)
+    assert "warning" not in evolve("check", folder).output
+    toml = folder / "task.toml"
+    toml.write_text(toml.read_text().replace(', transform = "fresh"', ""))
+    assert "arg 'keys': rows of it only move" in evolve("check", folder, "--freeze").output
+    (warning,) = data(evolve("check", folder, "--json"))["warnings"]
+    assert 'set transform = "fresh"' in warning
 
 
 def test_check_refuses_a_task_whose_seed_fails(evolve, toy):
