@@ -522,7 +522,8 @@ class TestStorage:
         storage.add_program(program(1))
         assert [p.number for p in storage.programs()] == [1]
 
-    def test_a_lock_that_is_not_given_back_is_one_line(self, tmp_path: Path) -> None:
+    def test_a_lock_that_is_not_given_back_is_one_line(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("evolve.database.engine.LOCK_PATIENCE_S", 0.0)
         url = f"sqlite:///{tmp_path}/shared.db"
         writer = SqlStorage.create(create_database(url), NewRun("a", "t", "h", SETTINGS))
         writer._connection.exec_driver_sql("PRAGMA busy_timeout = 1")
