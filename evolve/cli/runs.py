@@ -71,6 +71,7 @@ def account_of(run: Run | RunView, directory: Path, task_name: str, task: Task |
         best_known_source=task.best_known_source if task else "",
         leases=run.storage.open_leases(time.time()),
         talk=_talk(run),
+        sandboxes=run.storage.sandboxes(),
     )
 
 

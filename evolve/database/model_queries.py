@@ -44,6 +44,7 @@ DIALOGUE_DOLLARS = (
     .where(model_calls.c.run_id == bindparam("run"))
     .group_by(model_calls.c.program)
 )
+DOLLARS_OF_ONE = DIALOGUE_DOLLARS.where(model_calls.c.program == bindparam("this"))
 
 
 def _count(condition: Any) -> Any:

@@ -11,6 +11,7 @@ from evolve.database.model_queries import (
     DIALOGUE_CALLS,
     DIALOGUE_DOLLARS,
     DIALOGUES,
+    DOLLARS_OF_ONE,
     MODEL_ANSWER,
     MODEL_CALLS,
     MODEL_SPENDING,
@@ -60,5 +61,8 @@ class ModelReader(SqlReader):
 
     def dialogue_dollars(self, number: int | None = None) -> dict[int, float]:
         """See :class:`~evolve.database.storage.Storage`."""
-        statement = DIALOGUE_DOLLARS if number is None else DIALOGUE_DOLLARS.where(model_calls.c.program == number)
-        return {row["program"]: float(row["dollars"]) for row in self._rows(statement)}
+        if number is None:
+            return {row["program"]: float(row["dollars"]) for row in self._rows(DIALOGUE_DOLLARS)}
+        this = {"run": self._run_id, "this": number}
+        found = self._read(lambda: self._prepared.execute(self._reading, DOLLARS_OF_ONE, this).all())
+        return {program: float(dollars) for program, dollars in found}

@@ -162,6 +162,13 @@ TABLE = _select_table()
 VERDICTS = _select_verdicts()
 OUTCOMES = _select_outcomes()
 
+SANDBOXES = (
+    select(evaluations.c.sandbox, func.count(evaluations.c.program.distinct()).label("programs"))
+    .where(evaluations.c.run_id == bindparam("run"))
+    .group_by(evaluations.c.sandbox)
+)
+"""How many programs were judged at each level of the sandbox, be it once: confirmations count like first verdicts."""
+
 SOURCES = (
     select(programs.c.number, programs.c.language, texts.c.text)
     .join(texts, _stored(texts, programs.c.run_id, programs.c.text_hash))

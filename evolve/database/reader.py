@@ -28,6 +28,7 @@ from evolve.database.queries import (
     ONE_PROGRAM,
     OUTCOMES,
     PROGRAMS,
+    SANDBOXES,
     SEARCH,
     SOURCES,
     TABLE,
@@ -200,6 +201,10 @@ class StorageReader(ModelReader, MailReader):
         rows = self._rows(VERDICTS)
         since_best = sum(int(row["later"]) for row in rows if row["status"] == Status.PASSED.value)
         return {row["status"]: int(row["number"]) for row in rows}, since_best
+
+    def sandboxes(self) -> dict[str, int]:
+        """See :class:`~evolve.database.storage.Storage`."""
+        return {row["sandbox"]: int(row["programs"]) for row in self._rows(SANDBOXES)}
 
     def table(self) -> list[dict[str, Any]]:
         """One flat row a program, by number, for looking at many at once: no sources, no documents."""

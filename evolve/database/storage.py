@@ -216,6 +216,10 @@ class Storage(Protocol):
         """Sums over the run. Costs a pass over the ledger: for opening, not for the loop."""
         ...
 
+    def sandboxes(self) -> dict[str, int]:
+        """By level of the sandbox, how many programs were judged at it at least once."""
+        ...
+
     def outcomes(self) -> list[Mapping[str, Any]]:
         """What came of every finished program, in that order: duplicates and what the judge failed on left out."""
         ...

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from evaluators.evaluation import Evaluation, Interval, Timed
 from evolve.database.mail import Lease
-from evolve.display import wording
+from evolve.display import sandbox, wording
 from evolve.display.costs import Talk, costs_data, costs_notes, costs_table
 from evolve.display.report import Report, Table, facts
 from evolve.observer import Progress
@@ -32,6 +32,8 @@ class Account:
     """With language models."""
     leases: Sequence[Lease] = ()
     """Those that are open."""
+    sandboxes: Mapping[str, int] = field(default_factory=dict)
+    """By level of the sandbox, how many programs were judged at it."""
     command: str = "evolve"
     """How this program is called here."""
 
@@ -49,7 +51,7 @@ def summarise(account: Account) -> Report:
     pairs += [("candidates", candidates(account.progress)), ("spent", spent(account.progress))]
     pairs += [
         ("leases", leases(account)),
-        ("sandbox", _sandbox_warning(best or account.seed)),
+        ("sandbox", sandbox.warning(account.sandboxes)),
         ("stored in", account.directory),
         ("next", _next_steps(account)),
     ]
@@ -153,13 +155,6 @@ def _value_merit(score: float, account: Account) -> str:
     return "; ".join(parts) + (f"\n{account.best_known_source}" if account.best_known_source else "")
 
 
-def _sandbox_warning(program: Program | None) -> str:
-    verdict = program.verdict if program else None
-    if verdict is None or verdict.environment.sandbox == "full":
-        return ""
-    return f"{verdict.environment.sandbox}: a candidate may have cheated; do not publish these numbers"
-
-
 def _next_steps(account: Account) -> str:
     run, evolve = account.directory, account.command
     steps = [f"{evolve} show {run}", f"{evolve} resume {run}{_raised_cap(account)}"]
@@ -201,6 +196,8 @@ def _data(account: Account) -> dict[str, object]:
         "verdicts": dict(progress.verdicts),
         "spent": asdict(progress.spent),
         "caps": progress.caps.model_dump(exclude_none=True),
+        "sandbox": sandbox.lowest(account.sandboxes),
+        "sandboxes": dict(account.sandboxes),
         "leases": [asdict(lease) for lease in account.leases],
         "models": costs_data(account.talk),
     }
