@@ -1,19 +1,25 @@
 """What a proposal costs the loop's process while many models are being asked at once.
 
-    python benchmarks/llm_concurrency.py [-n PROPOSALS] [-f IN_FLIGHT] [-o RESULT.json]
+    python -m benchmarks.llm_concurrency [-n PROPOSALS] [-f IN_FLIGHT] [-o RESULT.json]
 
-Every proposal is whole: choose operator and model, render the prompt of the shipped task ``q4_matvec_cpu``, check the
-cap, ask over loopback through the official SDK, decode the stream, book it, read the diff, look whether the program is
-known.
-The models are a server in a process of its own that streams an answer of about 1,700 characters in some 70 pieces.
+CPU time of this one process for each proposal on the shipped task ``q4_matvec_cpu``, measured in several ways, in turn:
 
-The SDKs and their HTTP library do most of that work, and nothing of ours can make them faster. So each half is measured
-alone as well, in turn with the whole:
+* *a run*: all there is. A search on SQLite asks over loopback through the official SDKs: parents are chosen, prompts
+  tell of the run's programs, failures and lessons, calls are reserved and booked, answers read and looked up, programs
+  stored, judged and placed. Only the judge is a stand-in that answers at once. What starting costs is not counted.
+* *SDKs and HTTP*: the same requests made by the SDKs alone, reading the bytes and dropping them. Nothing of ours can
+  make that faster.
+* *own, a run*: the same run with the SDKs replaced by something that hands over the same bytes in the same pieces.
+* *own, a proposal*: of that only what happens between the choice of a model and the program it makes of its answer
+  (choice, prompt, reservation, stream, booking, edit, a look whether it is known), for one parent, with the run's
+  journal and budget on SQLite.
+* *own, in memory*: the same with a journal and a budget that no database is behind.
+* *stand-in*: the pieces that take the SDKs' place, read and dropped. It is in all that is *own*, and so is a turn of
+  the event loop for each piece, which the SDKs' share has as well.
 
-* *SDKs and HTTP*: the same requests made by the SDKs alone, reading the bytes and dropping them;
-* *own*: the same proposals with the SDKs replaced by something that hands over the same bytes in the same pieces.
-
-What the whole costs beyond the two is what they cost each other: the caches of one core hold only so much.
+The models are a server in a process of its own that streams an answer of about 1,600 characters in some 70 pieces.
+What *a run* costs beyond *own, a run* and the SDKs is what they cost each other: the caches of one core hold only so
+much.
 """
 
 from __future__ import annotations
@@ -23,84 +29,45 @@ import asyncio
 import multiprocessing
 import os
 import resource
+import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import ExitStack, asynccontextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack, ExitStack
 from multiprocessing.connection import Connection
 from pathlib import Path
 from statistics import median
 from typing import Any
-from unittest.mock import patch
 
-import numpy as np
-
+from benchmarks.llm_ways import KEY, PacedRun, Proposals, Recorded, answer, stand_in_task
 from benchmarks.record import write_record
-from evaluators.task_loading import load_task
-from evolve.edits.dialogue import converse
-from evolve.edits.known import KnownPrograms
-from evolve.edits.outcome import Edited
-from evolve.edits.reading import EditContext
-from evolve.llm.bandit import Arm
-from evolve.llm.breaker import Breakers
-from evolve.llm.budget import Purse
-from evolve.llm.cashier import Books
-from evolve.llm.client import ModelClient
-from evolve.llm.clock import SystemClock
-from evolve.llm.ensemble import Ensemble, Question, make_policy
-from evolve.llm.journal import MemoryJournal
-from evolve.llm.prices import PriceList
-from evolve.llm.provider import Endpoint, endpoint
+from evaluators.task import Task
+from evolve.llm.provider import endpoint
 from evolve.llm.quirks import Quirks
 from evolve.llm.request import Message, Request
-from evolve.llm.sdk import Sdk, SdkErrors, connect
+from evolve.llm.sdk import Sdk, connect
 from evolve.llm.settings import LlmSettings, ModelName, ModelSettings, PriceSettings, ProviderSettings
 from evolve.llm.wire_anthropic import AnthropicWire
 from evolve.llm.wire_chat import ChatWire
-from evolve.prompts.context import PromptContext, ShownProgram
-from evolve.prompts.facts import task_facts
-from evolve.prompts.operators import fitting
-from evolve.prompts.rendering import PromptBook
+from evolve.model_books import RunGate, RunJournal
+from evolve.run import Run
+from evolve.settings import RunSettings
 from evolve.testing_llm.model_server import Manners, ModelServer
 from evolve.testing_llm.replies import Asked, Reply
 
-TASK = load_task(Path(__file__).parents[1] / "tasks" / "q4_matvec_cpu")
-SEED = (TASK.folder / TASK.seed_program).read_text()
+TASK = Path(__file__).parents[1] / "tasks" / "q4_matvec_cpu"
 ROUNDS = 5
-KEY = "sk-benchmark-0123456789"
 MODELS = (ModelSettings(name="first/m"), ModelSettings(name="second/m"))
-_TALK = "The loop is limited by loads, so I use the loaded piece of x for more rows. " * 16
-ANSWER = f"""{_TALK}
 
-<<<<<<< SEARCH
-constexpr int ROWS = 1;                  // tune: 1, 2, 4, 8
-=======
-constexpr int ROWS = 4;                  // tune: 1, 2, 4, 8
->>>>>>> REPLACE
-
-<<<<<<< SEARCH
-constexpr int LANES = 8;                 // tune: 4, 8
-=======
-constexpr int LANES = 4;                 // tune: 4, 8
->>>>>>> REPLACE
-"""
+Work = Callable[[range], Awaitable[None]]
+"""Makes proposals of these numbers."""
 
 
-@dataclass(frozen=True)
-class Cost:
-    """Over all proposals of one measurement."""
-
-    cpu_ms: float
-    """Of this process, for each proposal."""
-    wall_s: float
-
-
-def _serve(pipe: Connection, piece_s: float) -> None:
+def serve(pipe: Connection, piece_s: float) -> None:
     """The server's process: says where it listens, and ends when told to."""
 
     async def run() -> None:
         def script(asked: Asked) -> Reply:
-            return Reply(ANSWER)
+            return Reply(answer(asked.number))
 
         async with ModelServer(script, Manners(key=KEY, piece_s=piece_s)) as server:
             pipe.send(server.url)
@@ -109,7 +76,8 @@ def _serve(pipe: Connection, piece_s: float) -> None:
     asyncio.run(run())
 
 
-def _settings(url: str, in_flight: int) -> LlmSettings:
+def configured(url: str, in_flight: int) -> LlmSettings:
+    """Two models, one behind each of the two SDKs."""
     price = PriceSettings(input=1.0, output=4.0)
     return LlmSettings(
         models=MODELS,
@@ -121,128 +89,95 @@ def _settings(url: str, in_flight: int) -> LlmSettings:
     )
 
 
-async def _timed(work: Callable[[int], Awaitable[None]], which: range, in_flight: int) -> Cost:
+def at_once(work: Callable[[int], Awaitable[None]], in_flight: int) -> Work:
     """Numbered pieces of work, at most ``in_flight`` at once."""
-    numbers = iter(which)
 
-    async def worker() -> None:
-        for number in numbers:
-            await work(number)
+    async def all_of_them(which: range) -> None:
+        numbers = iter(which)
 
-    began, cpu = time.perf_counter(), time.process_time()
-    await asyncio.gather(*(worker() for _ in range(in_flight)))
-    return Cost(1e3 * (time.process_time() - cpu) / len(which), time.perf_counter() - began)
+        async def worker() -> None:
+            for number in numbers:
+                await work(number)
 
+        await asyncio.gather(*(worker() for _ in range(in_flight)))
 
-class Recorded:
-    """Stands in for an SDK: an answer in the pieces in which it came once, one a turn of the event loop."""
-
-    errors = SdkErrors(RuntimeError, RuntimeError, RuntimeError, (RuntimeError,))
-
-    def __init__(self, pieces: list[bytes]) -> None:
-        self._pieces = pieces
-        self.headers = {"content-type": "text/event-stream"}
-
-    @asynccontextmanager
-    async def open(self, _body: dict[str, Any]) -> AsyncIterator[Recorded]:
-        """See :class:`evolve.llm.sdk.Sdk`."""
-        await asyncio.sleep(0)
-        yield self
-
-    async def iter_bytes(self, _chunk_size: int | None = None) -> AsyncIterator[bytes]:
-        """See :class:`evolve.llm.sdk.HttpReply`."""
-        for piece in self._pieces:
-            await asyncio.sleep(0)
-            yield piece
-
-    async def close(self) -> None:
-        """Nothing is open."""
+    return all_of_them
 
 
-class Proposals:
-    """Whole proposals, as the loop makes them."""
+class Bench:
+    """All ways of one measurement, with what they need."""
 
-    def __init__(self, settings: LlmSettings, connect_to: Callable[[Endpoint], Sdk] = connect) -> None:
-        clock = SystemClock()
-        self.journal = MemoryJournal()
-        self.client = ModelClient(
-            settings, {"K": KEY}, Books(self.journal, Purse(usd_cap=1e6), PriceList.load(settings.prices))
-        )
-        with patch("evolve.llm.client.connect", connect_to):
-            self.client.prepare()
-        names = tuple(ModelName.parse(m.name) for m in MODELS)
-        policy = make_policy(settings, {"diff": 1.0, "simplify": 1.0})
-        self.ensemble = Ensemble(MODELS, policy, Breakers(names, clock), self.client)
-        self.book = PromptBook()
-        self.parent = ShownProgram(1, SEED, "cpp", "passed", "1.2 times as fast", workloads=("m: 200 us",) * 3)
-        self.inspirations = tuple(replace(self.parent, number=n) for n in (2, 3))
-        self.edits = EditContext(SEED, SEED, "cpp", TASK.entry, TASK.limits.source_bytes)
-        self.known = KnownPrograms()
-        self.known.add(1, SEED, "cpp")
-        self.now = self.most = 0
+    def __init__(self, folder: Path, task: Task, settings: LlmSettings, in_flight: int) -> None:
+        self._folder = folder
+        self._task = task
+        self._settings = settings
+        self._in_flight = in_flight
+        self._endpoints = [endpoint(settings, ModelName.parse(m.name), {"K": KEY}) for m in MODELS]
+        self.runs: list[PacedRun] = []
 
-    async def propose(self, number: int) -> None:
-        """One proposal."""
-        self.now += 1
-        self.most = max(self.most, self.now)
-        context = PromptContext("diff", task_facts(TASK), self.parent, inspirations=self.inspirations)
-        arm = self.ensemble.choose(set(fitting(context)) & {"diff", "simplify"}, np.random.default_rng(number))
-        prompt = self.book.render(replace(context, operator=arm.operator))
-        spoken = await converse(self._asking(arm, prompt.system), prompt.user, self.edits, number, self.book)
-        if not isinstance(spoken.outcome, Edited):
-            raise SystemExit(f"the answer could not be used: {spoken.outcome.message}")
-        if next(self.known.find(spoken.outcome.source, "cpp"), None) is not None:
-            raise SystemExit("the answer equals the seed")
-        self.now -= 1
+    async def ways(self, stack: AsyncExitStack) -> dict[str, Work]:
+        """Each way by its name; ``stack`` closes what they open."""
+        real, own = [await self._paced(stack, connect_to) for connect_to in (connect, Recorded)]
+        run = stack.enter_context(Run.create(self._folder / "books", self._task, RunSettings()))
+        journal, gate = RunJournal(run.storage, run.booking), RunGate(run.budget)
+        booked = Proposals(self._task, self._settings, Recorded, journal, gate)
+        forgetful = Proposals(self._task, self._settings, Recorded)
+        sdks = [connect(where) for where in self._endpoints]
+        for sdk in sdks:
+            stack.push_async_callback(sdk.close)
+        return {
+            "a run": lambda which: real.go_on(len(which)),
+            "SDKs and HTTP": self._dropped(sdks),
+            "own, a run": lambda which: own.go_on(len(which)),
+            "own, a proposal": at_once(booked.propose, self._in_flight),
+            "own, in memory": at_once(forgetful.propose, self._in_flight),
+            "stand-in": self._dropped([Recorded(where) for where in self._endpoints]),
+        }
 
-    def _asking(self, arm: Arm, system: str) -> Any:
-        return lambda turns, key: self.ensemble.ask(arm, Question(system, turns), key)
+    async def _paced(self, stack: AsyncExitStack, connect_to: Callable[[Any], Sdk]) -> PacedRun:
+        folder = self._folder / f"run-{len(self.runs)}"
+        paced = PacedRun(folder, self._task, self._settings, connect_to, self._in_flight)
+        self.runs.append(await stack.enter_async_context(paced))
+        return paced
 
+    def _dropped(self, sdks: list[Sdk]) -> Work:
+        """Answers read and dropped."""
+        prompt = Proposals(self._task, self._settings, Recorded).prompt()
+        message = Message("user", prompt.user)
+        bodies = [
+            wire.body(Request.to(model, prompt.system, message), Quirks())
+            for wire, model in zip((ChatWire(), AnthropicWire()), MODELS, strict=True)
+        ]
 
-async def _measure(url: str, count: int, in_flight: int) -> tuple[dict[str, list[Cost]], int]:
-    """All ways in turn, so that whatever else the machine does falls on all."""
-    settings = _settings(url, in_flight)
-    proposals = Proposals(settings)
-    bodies = [_body(proposals, n) for n in range(2)]
-    sdks = [connect(endpoint(settings, ModelName.parse(m.name), {"K": KEY})) for m in MODELS]
+        async def one(number: int) -> None:
+            async with sdks[number % 2].open(bodies[number % 2]) as reply:
+                async for _ in reply.iter_bytes():
+                    pass
 
-    async def bare(number: int) -> None:
-        async with sdks[number % 2].open(bodies[number % 2]) as reply:
-            async for _ in reply.iter_bytes():
-                pass
-
-    recorded = [await _pieces(sdk, body) for sdk, body in zip(sdks, bodies, strict=True)]
-    own = Proposals(settings, lambda endpoint: Recorded(recorded[endpoint.wire == "anthropic"]))
-    ways = {"whole": proposals.propose, "SDKs and HTTP": bare, "own": own.propose}
-    for way in ways.values():
-        await _timed(way, range(in_flight), in_flight)  # imports and connections
-    proposals.most = 0
-    costs: dict[str, list[Cost]] = {name: [] for name in ways}
-    for turn in range(ROUNDS):
-        first = in_flight + turn * count
-        for name, way in ways.items():
-            costs[name].append(await _timed(way, range(first, first + count), in_flight))
-    for sdk in sdks:
-        await sdk.close()
-    await proposals.client.close()
-    return costs, proposals.most
+        return at_once(one, self._in_flight)
 
 
-async def _pieces(sdk: Sdk, body: dict[str, Any]) -> list[bytes]:
-    async with sdk.open(body) as reply:
-        return [piece async for piece in reply.iter_bytes()]
-
-
-def _body(proposals: Proposals, which: int) -> dict[str, Any]:
-    prompt = proposals.book.render(
-        PromptContext("diff", task_facts(TASK), proposals.parent, inspirations=proposals.inspirations)
-    )
-    request = Request.to(MODELS[which], prompt.system, Message("user", prompt.user))
-    return (ChatWire(), AnthropicWire())[which].body(request, Quirks())
+async def measure(url: str, count: int, in_flight: int) -> tuple[dict[str, list[float]], int]:
+    """CPU milliseconds a proposal: all ways in turn, so that whatever else the machine does falls on all."""
+    async with AsyncExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        task = stand_in_task(folder / "task", TASK)
+        bench = Bench(folder, task, configured(url, in_flight), in_flight)
+        ways = await bench.ways(stack)
+        for work in ways.values():
+            await work(range(in_flight))  # imports and connections
+        costs: dict[str, list[float]] = {name: [] for name in ways}
+        for turn in range(ROUNDS):
+            first = in_flight + turn * count
+            for name, work in ways.items():
+                cpu = time.process_time()
+                await work(range(first, first + count))
+                costs[name].append(1e3 * (time.process_time() - cpu) / count)
+        return costs, min(run.most for run in bench.runs)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("-n", "--proposals", type=int, default=1000)
     parser.add_argument("-f", "--in-flight", type=int, default=200)
     parser.add_argument("-p", "--piece-ms", type=float, default=50.0, help="between two pieces of a stream")
@@ -252,35 +187,47 @@ def main() -> None:
     with ExitStack() as stack:
         ours, theirs = multiprocessing.Pipe()
         spawn = multiprocessing.get_context("spawn")
-        server = spawn.Process(target=_serve, args=(theirs, arguments.piece_ms / 1e3), daemon=True)
+        server = spawn.Process(target=serve, args=(theirs, arguments.piece_ms / 1e3), daemon=True)
         server.start()
         stack.callback(server.join)
         stack.callback(ours.send, "end")
         share = arguments.proposals // ROUNDS
-        costs, most = asyncio.run(_measure(ours.recv(), share, arguments.in_flight))
-    figures = {name: _spread([cost.cpu_ms for cost in found]) for name, found in costs.items()}
-    wall_s = sum(cost.wall_s for cost in costs["whole"])
-    peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(f"{share * ROUNDS} proposals, at most {most} in flight, {wall_s:.1f} s")
-    for name, (low, middle, high) in figures.items():
-        print(f"CPU per proposal, {name:13} median {middle:6.2f} ms   ({low:.2f} to {high:.2f} over {ROUNDS} rounds)")
-    print(f"peak memory {peak_mib:.0f} MiB")
+        costs, most = asyncio.run(measure(ours.recv(), share, arguments.in_flight))
+    figures = {name: _spread(found) for name, found in costs.items()}
+    shares = {name: _spread(_ratios(found, costs["SDKs and HTTP"])) for name, found in costs.items()}
+    print(f"{share * ROUNDS} proposals, {most} in flight; CPU for each, median (lowest to highest of {ROUNDS} rounds)")
+    for name, found in figures.items():
+        print(f"{name:16} {_shown(found):24} ms   {_shown(shares[name]):20} of the SDKs and HTTP in that round")
     if arguments.output:
         facts = {
             "proposals": share * ROUNDS,
             "in_flight": most,
-            "answer_characters": len(ANSWER),
-            "cpu_ms_per_proposal": {name: {"median": m, "range": [lo, hi]} for name, (lo, m, hi) in figures.items()},
-            "wall_s": wall_s,
-            "peak_mib": peak_mib,
+            "answer_characters": len(answer(1)),
+            "cpu_ms_per_proposal": {name: _recorded(found) for name, found in figures.items()},
+            "share_of_sdks_and_http": {name: _recorded(found) for name, found in shares.items()},
+            "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
             "load_average_before": load,
         }
         write_record(arguments.output, "llm_concurrency", facts)
 
 
+def _ratios(costs: list[float], others: list[float]) -> list[float]:
+    return [cost / other for cost, other in zip(costs, others, strict=True)]
+
+
 def _spread(values: list[float]) -> tuple[float, float, float]:
     """Lowest, median and highest over the rounds."""
     return min(values), median(values), max(values)
+
+
+def _shown(spread: tuple[float, float, float]) -> str:
+    low, middle, high = spread
+    return f"{middle:.2f} ({low:.2f} to {high:.2f})"
+
+
+def _recorded(spread: tuple[float, float, float]) -> dict[str, object]:
+    low, middle, high = spread
+    return {"median": round(middle, 4), "range": [round(low, 4), round(high, 4)]}
 
 
 if __name__ == "__main__":

@@ -159,7 +159,7 @@ def _lines(source: str) -> list[str]:
 
 
 def _marker(line: str, number: int) -> str | None:
-    if not _MARKER_WORD.search(line):
+    if "EVOLVE-BLOCK" not in line or not _MARKER_WORD.search(line):  # the former is quick, and nearly always true
         return None
     match = _MARKER.match(line)
     if not match or len(_MARKER_WORD.findall(line)) > 1:

@@ -170,13 +170,22 @@ class Budget:
         Raises:
             KeyError: the reservation was settled before.
         """
-        del self._open[reservation.number]
-        # Summed anew rather than subtracted, so that rounding never leaves a residue behind.
-        self._promised = sum(self._open.values(), NOTHING)
+        self._promised = self._without(self._open.pop(reservation.number))
         self._charge = self._charge + actual
         room, self._room = self._room, []
         for call in room:
             call()
+
+    def _without(self, worst: Charge) -> Charge:
+        """What is promised once ``worst`` is open no more."""
+        promised, left = self._promised, self._open.values()
+        # Summed anew rather than subtracted, so that rounding never leaves a residue behind.
+        return Charge(
+            candidates=promised.candidates - worst.candidates,
+            device_s=sum([charge.device_s for charge in left], 0.0) if worst.device_s else promised.device_s,
+            dollars=sum([charge.dollars for charge in left], 0.0) if worst.dollars else promised.dollars,
+            tokens=promised.tokens - worst.tokens,
+        )
 
     def book(self, actual: Charge) -> None:
         """Book a cost that nothing was reserved for."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Protocol
@@ -40,12 +40,8 @@ _ALWAYS_FIT = ("diff", "rewrite", "simplify")
 """Operators that make sense for every parent that passed."""
 
 
-class FactsReader(Protocol):
-    """What of a storage prompts are made of."""
-
-    def program(self, number: int) -> Program:
-        """See :class:`~evolve.database.storage.Storage`."""
-        ...
+class SteeringReader(Protocol):
+    """Where what people ask for is stored."""
 
     def steering(self) -> Steering:
         """See :class:`~evolve.database.storage.Storage`."""
@@ -97,7 +93,7 @@ class Models:
         client = ModelClient(self.llm, self.environment, books)
         try:
             client.prepare()
-            facts = self._facts(run.remember(), run.storage)
+            facts = self._facts(run.remember(), run.storage, run.program)
             yield self._assembled(client, Rewards(self.task, run.storage, run.program), run.storage, facts)
         finally:
             await client.close()
@@ -105,27 +101,40 @@ class Models:
     def dry(self, storage: StorageReader, gate: BudgetGate) -> LlmProposer:
         """A proposer to be asked for drafts alone: nothing is connected, booked or stored."""
         client = ModelClient(self.llm, self.environment, Books(MemoryJournal(), gate, self.prices))
-        facts = self._facts(Experience.stored(self.task, storage), storage)
+        facts = self._facts(Experience.stored(self.task, storage), storage, storage.program)
         proposer = self._assembled(client, Rewards(self.task, storage, storage.program), _NoDialogues(), facts)
         proposer.replay(storage)
         return proposer
+
+    @property
+    def notice(self) -> str:
+        """What to know before the search starts, one line; empty where there is nothing."""
+        if self.llm.choose != "bandit" or not self._unpriced:
+            return ""
+        subject = f"{', '.join(self._unpriced)} {'has' if len(self._unpriced) == 1 else 'have'} no price"
+        return f"{subject}: operators and models are chosen by gain per device second alone, dollars count for none"
 
     @property
     def prices(self) -> PriceList:
         """The shipped list prices under one's own."""
         return PriceList.load(self.llm.prices)
 
-    def _facts(self, experience: Experience, storage: FactsReader) -> RunFacts:
+    @property
+    def _unpriced(self) -> list[str]:
+        prices = self.prices
+        return [model.name for model in self.llm.models if prices.of(ModelName.parse(model.name)) is None]
+
+    def _facts(self, experience: Experience, storage: SteeringReader, program: Callable[[int], Program]) -> RunFacts:
         def wishes() -> Sequence[str]:
             return storage.steering().wishes
 
-        return RunFacts(self.task, experience, storage.program, wishes, repair=self.llm.repair, port=self.llm.port)
+        return RunFacts(self.task, experience, program, wishes, repair=self.llm.repair, port=self.llm.port)
 
     def _assembled(self, client: ModelClient, rewards: Rewards, dialogues: Dialogues, facts: RunFacts) -> LlmProposer:
         clock, patience = SystemClock(), self.llm.patience
         names = tuple(ModelName.parse(model.name) for model in self.llm.models)
         rests = BreakerSettings(patience.failures, patience.rest_s, patience.rest_most_s)
-        policy = make_policy(self.llm, {name: operator.weight for name, operator in OPERATORS.items()})
+        policy = make_policy(self.llm, {name: o.weight for name, o in OPERATORS.items()}, not self._unpriced)
         parts = Parts(
             task=self.task,
             seed=(self.task.folder / self.task.seed_program).read_text(encoding="utf-8"),

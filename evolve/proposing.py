@@ -95,6 +95,7 @@ class Proposers:
                     f"proposers: weight of {w.proposer.name} must not be negative and be finite, got {w.weight}"
                 )
         self._by_name = {w.proposer.name: w.proposer for w in weighted}
+        self._priced = [w.proposer for w in weighted if isinstance(w.proposer, Priced)]
         self._weights = {w.proposer.name: w.weight for w in weighted}
         self._seed = seed
         self._turns = turns
@@ -105,7 +106,7 @@ class Proposers:
     @property
     def worst(self) -> Charge:
         """The most that one :meth:`propose` can cost: every proposer might be asked in turn."""
-        charges = [p.worst_case() for p in self._active() if isinstance(p, Priced)]
+        charges = [p.worst_case() for p in self._priced if self._weights[p.name] > 0]
         return Charge(
             dollars=sum(charge.dollars for charge in charges), tokens=sum(charge.tokens for charge in charges)
         )

@@ -168,6 +168,8 @@ async def _search(plan: _Plan, open_run: Callable[[], tuple[_Plan, Run]], start_
     with stop_on_signals(plan.early) as stop:
         if plan.models is not None:
             await plan.models.check(plan.config.caps)
+            if plan.models.notice:
+                output.say(plan.models.notice)
         output.say(starting(task))
         async with ready_judges(start_judge, plan.judge_settings, stop) as start:
             plan, opened = open_run()

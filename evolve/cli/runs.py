@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import sys
 import time
@@ -12,6 +13,7 @@ from evaluators.errors import UsageError
 from evaluators.task import Task
 from evolve.display.costs import Talk
 from evolve.display.summary import Account
+from evolve.improvements import gains
 from evolve.run import SEED_NUMBER, Run
 from evolve.types import Program
 from evolve.view import RunView
@@ -75,4 +77,9 @@ def account_of(run: Run | RunView, directory: Path, task_name: str, task: Task |
 
 def _talk(run: Run | RunView) -> Talk:
     outcomes = Counter(ending.outcome for _, ending in run.storage.endings())
-    return Talk(run.storage.model_spending(), run.storage.accepted(), outcomes)
+    spending = run.storage.model_spending()
+    if not spending:
+        return Talk()
+    task = json.loads(run.storage.run().task)
+    found = gains(run.storage.outcomes(), run.storage.margins(), task["metric"], task["min_gain"])
+    return Talk(spending, found, outcomes)

@@ -23,6 +23,8 @@ def text_hash(text: str) -> str:
 
 def storable(text: str) -> str:
     """A text that every database can hold: what is no Unicode, and NUL, is replaced."""
+    if text.isascii() and "\0" not in text:
+        return text
     return text.encode("utf-8", "replace").decode("utf-8").replace("\0", "\N{REPLACEMENT CHARACTER}")
 
 

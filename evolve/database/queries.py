@@ -112,6 +112,7 @@ def _select_outcomes() -> Select[*tuple[Any, ...]]:
     return (
         select(
             *programs.c["number", "island", "parents", "operator", "proposer", "note", "details"],
+            *programs.c["model", "variant_of", "placement"],
             *(stands(name) for name in ("status", "score", "message", "speedup_low", "speedup_high")),
             _second.c.id.is_not(None).label("confirmed_later"),
         )

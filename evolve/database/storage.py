@@ -244,16 +244,16 @@ class Storage(Protocol):
         """Every model call, oldest first. Streams."""
         ...
 
+    def dialogue_calls(self, number: int) -> Sequence[ModelCall]:
+        """Every model call of one dialogue, oldest first."""
+        ...
+
     def model_answer(self, program: int, step: str) -> ModelCall | None:
         """The answered call to one question."""
         ...
 
     def model_spending(self) -> Sequence[ModelSpending]:
         """What models cost, by model and operator."""
-        ...
-
-    def accepted(self) -> dict[tuple[str, str], int]:
-        """Programs by models that took a cell, by model and operator."""
         ...
 
     def dialogues(self) -> Sequence[Dialogue]:

@@ -40,8 +40,11 @@ def program_data(program: Program) -> dict[str, object]:
     }
 
 
-def program_report(program: Program, *, with_source: bool) -> Report:
-    """One program: where it comes from, what the judge said, and its source if asked for."""
+def program_report(program: Program, *, with_source: bool, talk: str = "") -> Report:
+    """One program: where it comes from, what the judge said, and its source if asked for.
+
+    ``talk`` is what to type to see the dialogue that it came out of.
+    """
     pairs = [
         ("program", str(program.number)),
         ("made by", f"{program.proposer}, {program.operator}" + (f" ({program.model})" if program.model else "")),
@@ -49,7 +52,8 @@ def program_report(program: Program, *, with_source: bool) -> Report:
         ("parents", _numbers(program.parents)),
         ("inspirations", _numbers(program.inspirations)),
         ("island", f"{program.island}, generation {program.generation}"),
-        ("state", f"{program.state}" + (f", {program.placement} in the archive" if program.placement else "")),
+        ("dialogue", talk),
+        ("state", ", ".join(filter(None, (str(program.state), wording.placement(program.placement))))),
         ("duplicate of", str(program.duplicate_of or "")),
         ("source", program.source_hash),
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import lru_cache
 
 from evaluators.task import Language
 from evolve.edits.cpp_tokens import cpp_outline
@@ -31,10 +32,12 @@ class KnownPrograms:
 
     def find(self, source: str, language: Language) -> Iterator[int]:
         """The known programs that are equal up to layout, comments and local names, in the order in which they came."""
-        alike = self._alike.get((language, _shape(source, language)))
-        if alike:
+        alike = self._alike.get((language, _shape(source, language)), ())
+        if any(known != source for _, known in alike):
             key = equivalence_key(source, language)
             yield from (number for number, known in alike if self._key(number, known, language) == key)
+        else:  # The very text, if anything: it is its own, claimed before it was stored.
+            yield from (number for number, _ in alike)
 
     def _key(self, number: int, source: str, language: Language) -> str:
         if number not in self._keys:
@@ -42,6 +45,10 @@ class KnownPrograms:
         return self._keys[number]
 
 
+@lru_cache(maxsize=256)
 def _shape(source: str, language: Language) -> str:
-    """Equal for all programs of one equivalence key, and cheap; other programs seldom share it."""
+    """Equal for all programs of one equivalence key, and cheap; other programs seldom share it.
+
+    Remembered for a moment: a new program is looked for, claimed and stored in a row.
+    """
     return cpp_outline(source) if language in {"cpp", "cuda"} else equivalence_key(source, language)

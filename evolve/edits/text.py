@@ -53,19 +53,17 @@ _BLANKS = 3
 
 def left_out_line(text: str, known: str) -> str | None:
     """The first line by which an author says that code is missing, unless ``known`` has that very line."""
-    have = {line.strip() for line in known.split("\n")}
-    for line in text.split("\n"):
-        head = line[:_MOST_LINE]
-        if (_LEFT_OUT.match(head) or _BARE_ELLIPSIS.match(head)) and line.strip() not in have:
-            return line.strip()
-    return None
+    heads = ((line[:_MOST_LINE], line.strip()) for line in text.split("\n"))
+    found = [line for head, line in heads if _LEFT_OUT.match(head) or _BARE_ELLIPSIS.match(head)]
+    have = {line.strip() for line in known.split("\n")} if found else ()
+    return next((line for line in found if line not in have), None)
 
 
 def first_words(prose: str, most: int = 200) -> str:
     """The first line that says something, without Markdown, for people. Names and expressions keep their characters."""
     for line in prose.splitlines():
         plain = _LINE_MARK.sub("", line)
-        for emphasis in _EMPHASIS:
+        for emphasis in _EMPHASIS if "*" in plain else ():
             plain = emphasis.sub(r"\1", plain)
         plain = plain.replace("`", "").lstrip(" :\t").rstrip(" -:\t")
         if len(plain) > 3:

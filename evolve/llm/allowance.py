@@ -22,6 +22,9 @@ class Allowance:
         self._text = _SLACK + _TEXT_BYTES * output_tokens
         self._body = _SLACK + _BODY_BYTES * output_tokens
         self._stream = _SLACK + _EVENT_BYTES * output_tokens
+        self._streamed = 0
+        self._uncounted = self._text
+        """Within a stream of so many bytes there cannot be more text than is allowed: each character took a byte."""
         self._counted = (0, 0, 0)
 
     def take_body(self, piece: bytes) -> None:
@@ -39,11 +42,16 @@ class Allowance:
         Raises:
             MalformedStreamError: that is too much.
         """
+        self._streamed += len(piece)
+        _check(self._stream - self._streamed)
+        if self._streamed > self._uncounted:
+            self._take_text(draft)
+
+    def _take_text(self, draft: Draft) -> None:
         parts = (draft.text, draft.reasoning, draft.refusal)
         self._text -= sum(len(t) for part, n in zip(parts, self._counted, strict=True) for t in part[n:])
         self._counted = (len(draft.text), len(draft.reasoning), len(draft.refusal))
-        self._stream -= len(piece)
-        _check(min(self._text, self._stream))
+        _check(self._text)
 
 
 def _check(left: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import Literal
 
 from evolve.llm.settings import Effort, ModelName, ModelSettings
@@ -50,7 +51,7 @@ class Request:
         """SHA-256 over everything that is asked; no key is part of it."""
         return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()
 
-    @property
+    @cached_property
     def bytes(self) -> int:
         """UTF-8 bytes of all text sent."""
         return len(self.system.encode()) + sum(len(m.text.encode()) for m in self.messages)

@@ -71,6 +71,8 @@ def text(value: object) -> str:
     """
     if isinstance(value, str):
         return storable(value)
+    if value is None:
+        return ""
     # A tuple: what a server gives as a type need not be hashable.
     return "".join(text(part.get("text")) for part in items(value) if part.get("type") in ("text", "output_text"))
 

@@ -237,3 +237,16 @@ def test_the_prompt_of_a_run_that_met_its_cap_and_has_no_models(evolve, run):
     shown = evolve(*asking, "--set", "caps.seconds=0", "--set", lifted)
     assert shown.exit_code == 0, shown.output
     assert "ollama/x" in shown.output
+
+
+def test_what_became_of_a_program_is_said_in_words(evolve, run):
+    said = {evolve("show", run, number).output.split("state", 1)[1].splitlines()[0].strip() for number in range(1, 11)}
+    assert "finished, took an empty cell of the archive" in said
+    assert not any("_" in line for line in said), said
+
+
+def test_the_log_says_no_line_half(evolve, run):
+    with open(f"{run}/run.log") as file:
+        lines = file.read().splitlines()
+    assert any(line.endswith(" running") for line in lines)
+    assert not [line for line in lines if line.endswith((":", ": "))]
