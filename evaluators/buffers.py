@@ -102,13 +102,14 @@ class OutputGuard:
         return any((self._words(place)[slots] != self._poison[place.name]).any() for place in self._outputs)
 
     def unwritten_among(self, slots: Sequence[int]) -> list[int]:
-        """Those of these slots in which an output seems never to have been written."""
+        """Those of these slots in which an output seems never to have been written, 8-bit integers included."""
         called = np.asarray(slots, dtype=np.intp)
-        suspects: list[int] = []
+        suspects: dict[int, None] = {}
         for place in self._outputs:
-            start = self._words(place)[called, :FIRST_ELEMENTS] == self._poison[place.name]
-            suspects += [int(slot) for slot in called[start.all(axis=1)]]
-        return [slot for slot in suspects if self.unwritten(slot) is not None]
+            words, poison = self._words(place), self._poison[place.name]
+            start = words[called, :FIRST_ELEMENTS] == poison
+            suspects |= {int(slot): None for slot in called[start.all(axis=1)] if (words[slot] == poison).all()}
+        return list(suspects)
 
     def unwritten(self, slot: int) -> str | None:
         """The first output of a slot that is still poison throughout, or ``None``.

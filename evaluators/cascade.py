@@ -138,17 +138,18 @@ def timed_rounds(
     count: int,
     whole: int = 0,
 ) -> None:
-    """Add ``count`` paired rounds against one baseline, the first ``whole`` of them compared whole."""
+    """Add ``count`` paired rounds against one baseline, ``whole`` of them, drawn at random, compared whole."""
     workload = calibration.plan.workload.name
     times = case.times.setdefault(workload, {}).setdefault(opponent, PairedTimes())
     timed_s = times.timed_s
+    compared_whole = {int(index) for index in arena.rng.permutation(count)[:whole]}
 
     def play(chosen: WorkloadCalibration, done: int) -> Iterator[None]:
         theirs, their_s = _warm_baseline(bench, arena, chosen, opponent)
         ours = candidate_side(bench, case, chosen)
         plan = chosen.plan.shortened(max(warm_up(ours, chosen, arena), their_s))
         for index in range(done, count):
-            paired_round(ours, theirs, plan, chosen.content, arena, times, whole=index < whole)
+            paired_round(ours, theirs, plan, chosen.content, arena, times, whole=index in compared_whole)
             yield
 
     try:

@@ -15,6 +15,7 @@ from evaluators.errors import TaskError
 from evaluators.evaluation import Status
 from evaluators.mutants import SEVERAL_ROWS, Case, Mutant, mutants
 from evaluators.reference import Arrays, Reference, check_reference, load_reference
+from evaluators.reuse import reuse_hints
 from evaluators.task import Task, Workload
 from evaluators.task_loading import load_task
 from evaluators.tolerance import LOCK_NAME, OutputLimits, ToleranceLock, load_lock, measure_limits, write_lock
@@ -45,6 +46,8 @@ class CheckReport:
     """Where the limits are; ``None`` for a task with its own evaluator and no reference."""
     frozen: bool
     """True where this check wrote the lock."""
+    hints: tuple[str, ...] = ()
+    """What its author should think about, a line each: no reason to refuse it."""
 
 
 ProgramCheck = Callable[[Task], Sequence[CheckRow]]
@@ -63,6 +66,7 @@ def check_task(task: Task, *, freeze: bool = False, programs: ProgramCheck | Non
         TaskError: a mutant was let through, an honest variant fails, or outputs do not vary. No lock is written then.
     """
     rows: tuple[CheckRow, ...] = ()
+    hints: tuple[str, ...] = ()
     lock_path = None
     measure = False
     if task.reference_path.is_file():
@@ -72,12 +76,13 @@ def check_task(task: Task, *, freeze: bool = False, programs: ProgramCheck | Non
         measure = freeze or not lock_path.exists()
         lock = measure_limits(reference) if measure else load_lock(task)
         rows = tuple(_vet(reference, lock))
+        hints = reuse_hints(reference)
         if measure:
             write_lock(lock, task.folder)
             task = load_task(task.folder)
     if programs is not None:
         rows += tuple(programs(task))
-    return CheckReport(task, rows, lock_path, measure)
+    return CheckReport(task, rows, lock_path, measure, hints)
 
 
 def _vet(reference: Reference, lock: ToleranceLock) -> Iterator[CheckRow]:

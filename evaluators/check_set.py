@@ -191,7 +191,8 @@ class CheckSet:
 
     def _keep(self, name: str, array: Array) -> Array:
         """The array as a read-only view of a file: the page cache may drop what is not in use."""
-        path = self._folder / f"{name}.npy"
-        np.save(path, array, allow_pickle=False)
-        view: Array = np.load(path, mmap_mode="r", allow_pickle=False)
-        return view
+        if array.size == 0:
+            return array
+        path = self._folder / f"{name}.raw"  # np.load parses Python, which several threads of 3.11 cannot at once
+        array.tofile(path)
+        return np.memmap(path, array.dtype, "r", shape=array.shape)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import numpy as np
@@ -15,7 +15,7 @@ from evaluators.evaluation import ErrorMeasure, Status
 from evaluators.failure import CandidateFailure
 from evaluators.reference import Reference
 from evaluators.session import Session
-from evaluators.surprise import Surprise, Surprises
+from evaluators.surprise import ProcessSurprises, Surprise, Surprises
 from evaluators.task import DType, Workload
 from evaluators.tolerance import ToleranceLock
 
@@ -38,8 +38,8 @@ class Checker:
         errors: dict[str, dict[str, ErrorMeasure]] | None = None,
         surprises: Surprises | None = None,
     ) -> None:
-        self._surprises = surprises
-        self._seen: set[tuple[str, str]] = set()
+        self.surprises = None if surprises is None else ProcessSurprises(surprises, rng)
+        """What else than ordinary inputs this process gets in its rounds."""
         self._reference = reference
         self._lock = lock
         self._rng = rng
@@ -47,12 +47,6 @@ class Checker:
         self.ordinary_family = reference.families[0]
         self.errors: dict[str, dict[str, ErrorMeasure]] = {} if errors is None else errors
         """Workload -> family -> worst error so far."""
-
-    def surprise(self, workload: Workload, slots: Sequence[int]) -> Surprise | None:
-        """Something else for two of a round's calls, or ``None`` for most rounds."""
-        if self._surprises is None:
-            return None
-        return self._surprises.draw(workload, slots, self._rng, self._seen)
 
     def check_surprise(self, session: Session, workload: Workload, surprise: Surprise) -> None:
         """Whether the calls that got it are right, and the same bit for bit where the task demands it."""

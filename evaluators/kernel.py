@@ -162,7 +162,7 @@ class KernelJudge:
                 found = self._platform.observe(found, self.bench, self.arena, case, calibration)
         except (CandidateFailure, JudgeError) as failure:
             found = no_profile(device_class, workload.name, f"it failed: {getattr(failure, 'message', failure)}")
-        return found.model_copy(update={"cost": trail.cost()})
+        return found.model_copy(update={"cost": trail.cost(), "sandbox": self._environment.sandbox})
 
     def series(
         self, challenger: tuple[str, Language], occupant: tuple[str, Language], rounds: int

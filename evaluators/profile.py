@@ -102,6 +102,8 @@ class Profile(Frozen):
     tool: str
     """What measured it, for instance ``sampling``, ``ncu``, ``builder``."""
     device_class: str
+    sandbox: str = "full"
+    """What the program ran in, as an environment says it."""
     workload: str = ""
     call_us: NonNegativeFloat | None = None
     """Of a call in the rounds that this profile rests on; the verdict's time is another, and is what counts."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import monotonic
@@ -18,7 +18,7 @@ from evaluators.errors import JudgeError
 from evaluators.failure import CHALLENGER, CandidateFailure
 from evaluators.plan import RoundPlan
 from evaluators.session import RoundTime, Session
-from evaluators.surprise import Surprise
+from evaluators.surprise import TRIAL_SHARE, Surprise
 
 RESOLUTION = 0.4
 """A call is never taken to be shorter than this share of the empty call: below lies what a program can hide, namely
@@ -102,25 +102,66 @@ def paired_round(
 ) -> None:
     """One round of both, in turns, on the same content and the same calls; appends to ``times``.
 
+    Before it, by chance, come trials, of which only the time spent is kept. On a device whose rounds were recorded
+    beforehand there are none: it would have to wait for their inputs.
+    """
+    pair = ours, theirs
+    slots, instead, is_trial = _draw(ours, plan, arena.rng)
+    while is_trial:
+        times.timed_s += _timed_s(_play(pair, plan, slots, content, arena, instead))
+        slots, instead, is_trial = _draw(ours, plan, arena.rng)
+    rounds = _play(pair, plan, slots, content, arena, instead, whole=whole)
+    net_us = [_net_us(side, time) for side, time in zip(pair, rounds, strict=True)]
+    for series, call_us in zip((times.ours, times.theirs), net_us, strict=True):
+        series.append(call_us)
+    times.timed_s += _timed_s(rounds)
+    times.waited.append(min(time.waited_share for time in rounds))
+    times.unresolved.append(all(us <= _least_us(side) for side, us in zip(pair, net_us, strict=True)))
+
+
+def _draw(ours: Side, plan: RoundPlan, rng: np.random.Generator) -> tuple[list[int], list[Surprise], bool]:
+    """A round's calls, what some of them get instead of the content, and whether it is a trial."""
+    slots = draw_slots(plan, rng)
+    surprises = ours.checker.surprises if ours.checker is not None else None
+    if surprises is None:
+        return slots, [], False
+    trials = not plan.layout.sequences
+    surprises.get_ready(plan.workload, len(slots), trials=trials)
+    if trials and rng.random() < TRIAL_SHARE:
+        return slots, surprises.trial(plan.workload, slots), True
+    return slots, surprises.draw(plan.workload, slots), False
+
+
+def _timed_s(rounds: Sequence[RoundTime]) -> float:
+    return sum(time.total_ns for time in rounds) / 1e9
+
+
+def _play(
+    pair: tuple[Side, Side],
+    plan: RoundPlan,
+    slots: list[int],
+    content: ContentPool,
+    arena: Arena,
+    surprises: Sequence[Surprise],
+    *,
+    whole: bool = False,
+) -> tuple[RoundTime, RoundTime]:
+    """Both programs' rounds, checked: fresh content in every slot but those of the surprises.
+
     Nothing else happens between filling and the end of the last turn: a judge that computes on one core meanwhile
     would leave the program whose turn it is a lopsided machine.
     """
-    rng = arena.rng
-    slots = draw_slots(plan, rng)
-    for side in (ours, theirs):
+    rng, (ours, theirs) = arena.rng, pair
+    for side in pair:
         side.session.guard.poison(slots)
-    surprise = ours.checker.surprise(plan.workload, slots) if ours.checker is not None else None
-    arena.fill(ours.session, content, slots, surprise.by_slot() if surprise is not None else None)
+    arena.fill(ours.session, content, slots, {slot: one.case.inputs for one in surprises for slot in one.slots})
     _copy_inouts(ours.session, theirs.session, slots)
     before = _inouts(ours.session, slots)
-    rounds = _take_turns((ours, theirs) if rng.integers(2) else (theirs, ours), plan, slots)
-    for side, series in ((ours, times.ours), (theirs, times.theirs)):
+    rounds = _take_turns(pair if rng.integers(2) else (theirs, ours), plan, slots)
+    for side in pair:
         with _blaming(side, plan):
-            _check(side, plan, rounds[id(side)], before, rng, surprise, whole=whole and side is ours)
-        series.append(_net_us(side, rounds[id(side)]))
-    times.timed_s += sum(time.total_ns for time in rounds.values()) / 1e9
-    times.waited.append(min(time.waited_share for time in rounds.values()))
-    times.unresolved.append(all(_net_us(side, rounds[id(side)]) <= _least_us(side) for side in (ours, theirs)))
+            _check(side, plan, rounds[id(side)], before, rng, surprises, whole=whole and side is ours)
+    return rounds[id(ours)], rounds[id(theirs)]
 
 
 def _take_turns(pair: tuple[Side, Side], plan: RoundPlan, slots: list[int]) -> dict[int, RoundTime]:
@@ -160,7 +201,7 @@ def _check(
     time: RoundTime,
     before: Mapping[int, Mapping[str, Array]],
     rng: np.random.Generator,
-    surprise: Surprise | None = None,
+    surprises: Sequence[Surprise] = (),
     *,
     whole: bool,
 ) -> None:
@@ -169,9 +210,10 @@ def _check(
     session.inspect(time)
     if checker is None:
         return
-    if surprise is not None:
+    for surprise in surprises:
         checker.check_surprise(session, plan.workload, surprise)
-    ordinary = [slot for slot in time.slots if surprise is None or slot not in surprise.slots]
+    others = {slot for surprise in surprises for slot in surprise.slots}
+    ordinary = [slot for slot in time.slots if slot not in others]
     suspects = session.guard.unwritten_among(ordinary)
     least = len(suspects) + ((plan.whole_calls or len(ordinary)) if whole else plan.checked_calls)
     deadline = monotonic() + CHECKING_BUDGET_S

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from threading import Lock
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from evaluators.task import Arg
 
 _MAX_LENGTH = 200
+_PARSING = Lock()
+"""``ast.parse`` of Python 3.11 fails with a SystemError where several threads are in it and the collector runs."""
 
 
 class ShapeError(ValueError):
@@ -48,11 +52,13 @@ def evaluate_expression(text: str, axes: Mapping[str, int]) -> int:
     return size
 
 
+@lru_cache(1024)
 def _parse(text: str) -> ast.expr:
     if len(text) > _MAX_LENGTH:
         raise ShapeError(f"an expression of {len(text)} characters; at most {_MAX_LENGTH}")
     try:
-        tree = ast.parse(text.strip(), mode="eval").body
+        with _PARSING:
+            tree = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise ShapeError(f"{text!r} is not an expression") from None
     _check(tree, text)

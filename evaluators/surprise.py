@@ -5,19 +5,21 @@ counts its calls, or the slots it is shown, knows when only its speed is looked 
 in whatever order is quickest that time. So in some rounds two calls get one and the same input of any family, one that
 this process has not seen. Both answers must be right, and where the task demands it the same bit for bit.
 
+Of a dozen families that shows each too seldom to a program that is careless with one of them alone. So now and then
+a *trial* comes before a round: for the programs one like any other, but full of families, and its time counts nowhere.
+
 Small inputs are made for the round alone. Large ones take longer to make than to judge a program on; they come from a
 stock that all candidates share, each of them once at most for one process.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from evaluators.check_set import CheckCase, CheckSet
-from evaluators.dtypes import Array
 from evaluators.reference import Reference
 from evaluators.task import Workload
 
@@ -25,6 +27,8 @@ SMALL_ELEMENTS = 1 << 18
 """Inputs of at most this many elements are made in no time."""
 SHARE_SMALL, SHARE_LARGE = 0.5, 0.25
 """The share of rounds that hold a surprise."""
+TRIAL_SHARE = 1 / 6
+"""How often a trial comes before a round, or another after it: whether one follows never depends on those before."""
 
 
 @dataclass(frozen=True)
@@ -32,13 +36,9 @@ class Surprise:
     """One input in place of the ordinary one."""
 
     slots: tuple[int, ...]
-    """Two of the round's calls; one where it has no more."""
+    """Two of the round's calls; one where it has no more, and in trials."""
     case: CheckCase
     """The input, and what is right for it."""
-
-    def by_slot(self) -> dict[int, Mapping[str, Array]]:
-        """What goes where."""
-        return dict.fromkeys(self.slots, self.case.inputs)
 
 
 class Surprises:
@@ -46,36 +46,76 @@ class Surprises:
 
     def __init__(self, reference: Reference, checks: CheckSet) -> None:
         """``checks`` is only asked for other sets like it: what candidates are checked on is no surprise."""
+        self.families = reference.families
         self._reference = reference
         self._stock, self._fresh = checks.another(), checks.fresh()
 
     def make(self, workloads: Iterable[Workload]) -> None:
         """Fill the stock for these workloads now."""
-        self._stock.make(workload for workload in workloads if not self._small(workload))
+        self._stock.make(workload for workload in workloads if not self.small(workload))
 
-    def draw(
-        self, workload: Workload, slots: Sequence[int], rng: np.random.Generator, seen: set[tuple[str, str]]
-    ) -> Surprise | None:
-        """A surprise for a round with these calls, or ``None`` for most rounds.
-
-        Args:
-            workload: whose round it is.
-            slots: the round's calls.
-            rng: decides.
-            seen: workloads and families of the stock that this process has had; added to.
-        """
-        small = self._small(workload)
-        if rng.random() >= (SHARE_SMALL if small else SHARE_LARGE):
-            return None
-        families = self._reference.families
-        unseen = [family for family in families if (workload.name, family) not in seen]
-        family = str(rng.choice(unseen or families))
-        case = (self._stock if unseen and not small else self._fresh).case(workload, family)
-        if not small:
-            seen.add((workload.name, family))
-        chosen = tuple(int(slot) for slot in rng.choice(slots, min(2, len(slots)), replace=False))
-        return Surprise(chosen, case)
-
-    def _small(self, workload: Workload) -> bool:
+    def small(self, workload: Workload) -> bool:
+        """Whether inputs are made in no time."""
         shapes = self._reference.input_shapes(workload).values()
         return sum(int(np.prod(shape)) for shape in shapes) <= SMALL_ELEMENTS
+
+    def stocked(self, workload: Workload, families: Sequence[str]) -> list[CheckCase]:
+        """Inputs that all processes share, each of which one process must see once at most."""
+        return self._stock.cases(workload, families)
+
+    def fresh(self, workload: Workload, family: str) -> CheckCase:
+        """An input that nobody has seen."""
+        return self._fresh.case(workload, family)
+
+
+class ProcessSurprises:
+    """The surprises of one process.
+
+    What comes next lies ready whether it comes or not, and is made after the one before: a process can read a clock,
+    and would know by the length of a pause that a surprise had to be made in it.
+    """
+
+    def __init__(self, source: Surprises, rng: np.random.Generator) -> None:
+        self._source = source
+        self._rng = rng
+        self._seen: set[tuple[str, str]] = set()
+        self._next: dict[str, CheckCase] = {}
+        self._next_trial: dict[str, list[CheckCase]] = {}
+
+    def get_ready(self, workload: Workload, calls: int, *, trials: bool) -> None:
+        """Make what is missing for the next round of so many calls, and for the next trial where there are any."""
+        name = workload.name
+        if name not in self._next:
+            small = self._source.small(workload)
+            unseen = [] if small else self._unseen(workload)
+            family = str(self._rng.choice(unseen or self._source.families))
+            self._next[name] = self._stocked(workload, [family])[0] if unseen else self._source.fresh(workload, family)
+        if trials and name not in self._next_trial:
+            unseen = [str(family) for family in self._rng.permutation(self._unseen(workload))][:calls]
+            family = str(self._rng.choice(self._source.families))
+            fresh = [] if unseen else [self._source.fresh(workload, family)]
+            self._next_trial[name] = self._stocked(workload, unseen) + fresh
+
+    def draw(self, workload: Workload, slots: Sequence[int]) -> list[Surprise]:
+        """What a round with these calls gets: one in two of its calls, or for most rounds nothing."""
+        share = SHARE_SMALL if self._source.small(workload) else SHARE_LARGE
+        if self._rng.random() >= share:
+            return []
+        chosen = self._rng.choice(slots, min(2, len(slots)), replace=False)
+        return [Surprise(tuple(int(slot) for slot in chosen), self._next.pop(workload.name))]
+
+    def trial(self, workload: Workload, slots: Sequence[int]) -> list[Surprise]:
+        """What a trial with these calls gets: families in as many of them as there are that the process has not had.
+
+        One that is made for it where it has had them all.
+        """
+        cases = self._next_trial.pop(workload.name)
+        chosen = self._rng.permutation(slots)
+        return [Surprise((int(slot),), case) for slot, case in zip(chosen, cases, strict=False)]
+
+    def _unseen(self, workload: Workload) -> list[str]:
+        return [family for family in self._source.families if (workload.name, family) not in self._seen]
+
+    def _stocked(self, workload: Workload, families: Sequence[str]) -> list[CheckCase]:
+        self._seen |= {(workload.name, family) for family in families}
+        return self._source.stocked(workload, families)

@@ -6,16 +6,17 @@ import json
 import math
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, Self
 
-from evaluators.evaluation import Status
+from evaluators.evaluation import Evaluation, Status, Timed
 from evaluators.task import Task
 from evolve.types import Program
 
 REMEMBERED_FAILURES = 200
-_NOISE = 0.02
-"""Two speeds nearer than this are not told apart here; duels are what decides."""
+
+Margins = Mapping[int, float]
+"""Decided duels of one challenger: by occupant, how many times as fast it was."""
 
 
 @dataclass(frozen=True)
@@ -33,12 +34,16 @@ class Outcome:
     note: str
     changes: Mapping[str, str]
     """Tunables that were changed, as ``before -> after``."""
+    bounds: tuple[float, float] | None = None
+    """The interval of a score that was timed."""
+    margins: Margins = field(default_factory=dict)
+    """Its decided duels with its parents."""
     late: bool = False
     """It failed only when it was confirmed or in a duel: on what its author must not know."""
 
     @classmethod
-    def of(cls, program: Program) -> Self | None:
-        """Of a finished program; ``None`` where nothing can be learnt from it."""
+    def of(cls, program: Program, margins: Margins) -> Self | None:
+        """Of a finished program and its duels; ``None`` where nothing can be learnt from it."""
         verdict = program.verdict
         if verdict is None or program.judge_failed or program.duplicate_of is not None:
             return None
@@ -53,16 +58,20 @@ class Outcome:
             message=verdict.message,
             note=program.note,
             changes=_changes(program.details),
+            bounds=bounds_of(verdict),
+            margins={number: margins[number] for number in program.parents if number in margins},
             late=program.confirmation is not None and verdict.status is not Status.PASSED,
         )
 
     @classmethod
-    def of_row(cls, row: Mapping[str, Any]) -> Self:
+    def of_row(cls, row: Mapping[str, Any], margins: Margins) -> Self:
         """From the database's own short account of a program."""
+        parents = tuple(json.loads(row["parents"]))
+        low, high = row["speedup_low"], row["speedup_high"]
         return cls(
             number=row["number"],
             island=row["island"],
-            parents=tuple(json.loads(row["parents"])),
+            parents=parents,
             operator=row["operator"],
             proposer=row["proposer"],
             status=Status(row["status"]),
@@ -70,6 +79,8 @@ class Outcome:
             message=row["message"],
             note=row["note"],
             changes=_changes(json.loads(row["details"])),
+            bounds=None if low is None or high is None else (low, high),
+            margins={number: margins[number] for number in parents if number in margins},
             late=bool(row["confirmed_later"]) and row["status"] != Status.PASSED.value,
         )
 
@@ -81,6 +92,10 @@ class Outcomes(Protocol):
         """Of every finished program, in that order."""
         ...
 
+    def margins(self) -> Mapping[int, Margins]:
+        """Of every challenger."""
+        ...
+
 
 class Experience:
     """All outcomes of a run, in the order in which its programs finished."""
@@ -90,7 +105,7 @@ class Experience:
         self._metric = task.metric
         self._min_gain = task.min_gain
         self.outcomes: list[Outcome] = []
-        self._scores: dict[int, float] = {}
+        self._scored: dict[int, Outcome] = {}
         self._failures: deque[Outcome] = deque(maxlen=REMEMBERED_FAILURES)
         self._worked_on: set[int] = set()
         for outcome in outcomes:
@@ -99,20 +114,21 @@ class Experience:
     @classmethod
     def stored(cls, task: Task, storage: Outcomes) -> Self:
         """Of the run in a database."""
-        return cls(task, (Outcome.of_row(row) for row in storage.outcomes()))
+        margins = storage.margins()
+        return cls(task, (Outcome.of_row(row, margins.get(row["number"], {})) for row in storage.outcomes()))
 
     def add(self, outcome: Outcome) -> None:
         """One more program is finished."""
         self.outcomes.append(outcome)
         self._worked_on.update(outcome.parents)
         if outcome.score is not None:
-            self._scores[outcome.number] = outcome.score
+            self._scored[outcome.number] = outcome
         if outcome.status is not Status.PASSED:
             self._failures.append(outcome)
 
-    def learn(self, program: Program) -> None:
-        """A program is finished."""
-        outcome = Outcome.of(program)
+    def learn(self, program: Program, margins: Margins) -> None:
+        """A program is finished, after these duels."""
+        outcome = Outcome.of(program, margins)
         if outcome is not None:
             self.add(outcome)
 
@@ -143,12 +159,39 @@ class Experience:
     def gain(self, outcome: Outcome) -> float | None:
         """By how much a program is better than the best of its parents, as a logarithm; ``None`` where unknown.
 
-        Differences within noise are 0. Scores that may be negative are compared relative to the parent's size.
+        Of two times only a duel or intervals apart from each other say that they differ; else it is 0. Scores that may
+        be negative are compared relative to the parent's size.
         """
-        before = [self._scores[n] for n in outcome.parents if n in self._scores]
+        before = [self._scored[n] for n in outcome.parents if n in self._scored]
         if outcome.score is None or not before:
             return None
-        return gain(outcome.score, max(before), _NOISE if self._metric == "time" else self._min_gain)
+        parent = max(before, key=lambda other: other.score or 0.0)
+        if self._metric == "time":
+            return shown_gain(outcome, parent)
+        return gain(outcome.score, parent.score or 0.0, self._min_gain)
+
+
+def shown_gain(ours: Outcome, theirs: Outcome) -> float:
+    """How much faster a program is than one of its parents as far as that was shown, as a logarithm.
+
+    A decided duel says it best: both were measured side by side. Else their intervals must lie apart.
+    """
+    if theirs.number in ours.margins:
+        return math.log(ours.margins[theirs.number])
+    if ours.score is None or theirs.score is None:
+        return 0.0
+    return gain(ours.score, theirs.score, 0.0) if apart(ours.bounds, theirs.bounds) else 0.0
+
+
+def apart(ours: tuple[float, float] | None, theirs: tuple[float, float] | None) -> bool:
+    """Whether two intervals have nothing in common; of what was not measured nobody can say so."""
+    return ours is not None and theirs is not None and (ours[0] > theirs[1] or ours[1] < theirs[0])
+
+
+def bounds_of(evaluation: Evaluation) -> tuple[float, float] | None:
+    """The interval of a speed-up over the baselines; ``None`` where none was measured."""
+    timing = evaluation.timing
+    return (timing.speedup.low, timing.speedup.high) if isinstance(timing, Timed) else None
 
 
 def gain(score: float, before: float, least: float) -> float:

@@ -263,10 +263,11 @@ class Flow:
         if proposal is not None:
             self._outage.over()
         program = self._run.tell(context, proposal)
-        if isinstance(proposal, Dropped):
+        if isinstance(proposal, Dropped) and not (proposal.shared and self._outage.told(proposal.message)):
             self._observer.on_note("proposer", f"proposal {context.number}: {proposal.reason}: {proposal.message}")
         if program is None or program.duplicate_of is not None:
-            self._barren += 1
+            # A rest that ends all calls to a model says nothing of what there is to find.
+            self._barren += not (isinstance(proposal, Dropped) and proposal.shared)
         else:
             self._barren = 0
         if program is not None:
@@ -360,6 +361,7 @@ class Flow:
             waiting=len(self._backlog.waiting),
             judging=self._evaluating,
             placing=self._backlog.unplaced + self._placing,
+            leases=self._inbox.leases,
         )
 
     def _wants_profiles(self) -> bool:

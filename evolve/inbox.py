@@ -53,6 +53,8 @@ class Inbox:
         self._answers: list[Answer] = []
         self._places = self._places_seen = 0
         self._look_at = clock()
+        self.leases = 0
+        """How many agents were given work and have not answered."""
         self._idle_since: float | None = None
 
     @property
@@ -117,6 +119,7 @@ class Inbox:
         self._look_at = self._clock() + LOOK_S
         self._count = self._run.storage.mail_count()
         self._places = self._run.count_places()
+        self.leases = len(self._run.storage.open_leases(time.time()))
 
     def _obey(self) -> None:
         steering = self._run.storage.steering()

@@ -26,6 +26,9 @@ READY_S = 1800.0
 GLANCE_S = 0.01
 """How often it is looked at the least whether there is time left."""
 
+LAST_LOOK_S = 0.1
+"""What came while this process stood still is read for so long before the judge counts as hung."""
+
 T = TypeVar("T")
 
 
@@ -189,8 +192,13 @@ async def _deadline(judge: Judge, deadline_s: float, device_s: float = math.inf)
 async def _expire(limit: asyncio.Timeout, left_s: Callable[[float], float]) -> None:
     clock = asyncio.get_running_loop().time
     started = clock()
+    late_s = 0.0
     while (rest_s := left_s(clock() - started)) > 0:
-        await asyncio.sleep(max(rest_s, GLANCE_S))
+        due = clock() + max(rest_s, GLANCE_S)
+        await asyncio.sleep(due - clock())
+        late_s = clock() - due
+    if late_s > LAST_LOOK_S:  # This process stood still: the answer may lie unread.
+        await asyncio.sleep(LAST_LOOK_S)
     limit.reschedule(clock())
 
 

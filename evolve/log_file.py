@@ -54,4 +54,4 @@ class LogFile(Silent):
     def _line(self, kind: str, text: str) -> None:
         now = time.strftime("%Y-%m-%d %H:%M:%S")
         with suppress(OSError):
-            self._file.write(f"{now} {kind}: {' '.join(text.split())}\n")
+            self._file.write(f"{now} {': '.join(filter(None, (kind, ' '.join(text.split()))))}\n")

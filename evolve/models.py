@@ -30,7 +30,8 @@ from evolve.prompt_facts import RunFacts
 from evolve.prompts.operators import OPERATORS
 from evolve.prompts.rendering import PromptBook
 from evolve.prompts.settings import PromptSettings
-from evolve.proposers.llm import Dialogues, LlmProposer, Parts
+from evolve.proposers.llm import LlmProposer
+from evolve.proposers.llm_parts import Dialogues, Parts
 from evolve.rewards import Rewards
 from evolve.run import Run
 from evolve.settings import Caps
@@ -107,9 +108,22 @@ class Models:
         return proposer
 
     @property
+    def notice(self) -> str:
+        """What to know before the search starts, one line; empty where there is nothing."""
+        if self.llm.choose != "bandit" or not self._unpriced:
+            return ""
+        subject = f"{', '.join(self._unpriced)} {'has' if len(self._unpriced) == 1 else 'have'} no price"
+        return f"{subject}: operators and models are chosen by gain per device second alone, dollars count for none"
+
+    @property
     def prices(self) -> PriceList:
         """The shipped list prices under one's own."""
         return PriceList.load(self.llm.prices)
+
+    @property
+    def _unpriced(self) -> list[str]:
+        prices = self.prices
+        return [model.name for model in self.llm.models if prices.of(ModelName.parse(model.name)) is None]
 
     def _facts(self, experience: Experience, storage: SteeringReader, program: Callable[[int], Program]) -> RunFacts:
         def wishes() -> Sequence[str]:
@@ -121,7 +135,7 @@ class Models:
         clock, patience = SystemClock(), self.llm.patience
         names = tuple(ModelName.parse(model.name) for model in self.llm.models)
         rests = BreakerSettings(patience.failures, patience.rest_s, patience.rest_most_s)
-        policy = make_policy(self.llm, {name: operator.weight for name, operator in OPERATORS.items()})
+        policy = make_policy(self.llm, {name: o.weight for name, o in OPERATORS.items()}, not self._unpriced)
         parts = Parts(
             task=self.task,
             seed=(self.task.folder / self.task.seed_program).read_text(encoding="utf-8"),

@@ -26,6 +26,8 @@ class Progress:
     waiting: int = 0
     judging: int = 0
     placing: int = 0
+    leases: int = 0
+    """Agents that were given work and have not answered."""
     spent: Spent = field(default_factory=Spent)
     caps: Caps = field(default_factory=Caps)
     best: Program | None = None

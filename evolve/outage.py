@@ -7,6 +7,8 @@ from collections.abc import Callable
 
 from evolve.errors import ProposerDownError
 
+_SAME_S = 60.0
+
 
 class Outage:
     """What is known of proposers that could not be reached."""
@@ -16,6 +18,7 @@ class Outage:
         self._clock = clock
         self._until = 0.0
         self._text = ""
+        self._told: dict[str, float] = {}
         self.paused: str | None = None
         """Why resting does not help; the run ends once what is in flight has ended."""
 
@@ -31,6 +34,14 @@ class Outage:
     def over(self) -> None:
         """Somebody proposed again."""
         self._text = ""
+
+    def told(self, text: str) -> bool:
+        """Whether people were told this within the last minute; from now on they are."""
+        now = self._clock()
+        recent = text in self._told and self._told[text] > now - _SAME_S
+        if not recent:
+            self._told = {known: at for known, at in self._told.items() if at > now - _SAME_S} | {text: now}
+        return recent
 
     def rest_s(self) -> float | None:
         """Seconds before anybody is to be asked again; ``None`` where that is now, or where the run is to pause."""

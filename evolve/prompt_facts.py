@@ -13,7 +13,7 @@ from evolve.experience import Experience, Outcome, grouped
 from evolve.lessons import lessons
 from evolve.prompts.context import FailureNote, Lesson, PromptContext, ShownProgram, TaskFacts
 from evolve.prompts.facts import architecture_of, device_facts, shown_profile, shown_program, task_facts
-from evolve.proposers.llm import Subject
+from evolve.proposers.llm_parts import Subject
 from evolve.proposers.tunables import find_tunables
 from evolve.settings import Share
 from evolve.types import Program, ProposeContext
@@ -26,7 +26,10 @@ _STALE_SHARE = 0.05
 
 
 class RunFacts:
-    """Chooses what a model is to work on, and collects what it is told. A :class:`evolve.proposers.llm.Briefing`."""
+    """Chooses what a model is to work on, and collects what it is told.
+
+    A :class:`~evolve.proposers.llm_parts.Briefing`.
+    """
 
     def __init__(
         self,
@@ -72,7 +75,7 @@ class RunFacts:
         return Subject(context.parent, context.parent.language)
 
     def begin(self, subject: Subject) -> None:
-        """See :class:`~evolve.proposers.llm.Briefing`: what failed is mended once."""
+        """See :class:`~evolve.proposers.llm_parts.Briefing`: what failed is mended once."""
         self._experience.work_on(subject.parent.number)
 
     def facts(self, context: ProposeContext, subject: Subject) -> PromptContext:

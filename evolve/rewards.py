@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from evaluators.evaluation import Evaluation, Status, Timed
+from evaluators.evaluation import Status
 from evaluators.task import Task
-from evolve.experience import gain
+from evolve.experience import apart, bounds_of, gain
 from evolve.llm.bandit import Reward
 from evolve.types import Program
 
 
-class Costs(Protocol):
-    """Where costs are stored: see :meth:`evolve.database.storage.Storage.dialogue_dollars`."""
+class Records(Protocol):
+    """Where costs and duels are stored: see :class:`evolve.database.storage.Storage`."""
 
     def dialogue_dollars(self, number: int | None = None) -> dict[int, float]:
         """What models cost, by the number of the program."""
         ...
 
+    def family_margins(self, number: int) -> Mapping[int, float]:
+        """Decided duels of a program and its variants, by occupant."""
+        ...
+
 
 class Rewards:
-    """Reads costs from the books and scores from the programs. A :class:`evolve.proposers.llm.Learning`."""
+    """Reads costs from the books and scores from the programs. A :class:`evolve.proposers.llm_parts.Learning`."""
 
-    def __init__(self, task: Task, storage: Costs, program: Callable[[int], Program]) -> None:
+    def __init__(self, task: Task, storage: Records, program: Callable[[int], Program]) -> None:
         """Of one run; ``program`` gives its programs by number."""
         self._task = task
         self._storage = storage
@@ -32,7 +37,7 @@ class Rewards:
         """What was spent before this process, read at once because all of it is asked for when a run is resumed."""
 
     def reward(self, program: Program) -> Reward:
-        """See :class:`~evolve.proposers.llm.Learning`. A duplicate gains nothing and took nothing of the device."""
+        """See :class:`~evolve.proposers.llm_parts.Learning`. A duplicate gains nothing and took none of the device."""
         dollars = self._dollars(program.number)
         if program.duplicate_of is not None:
             return Reward(0.0, dollars, 0.0)
@@ -40,7 +45,7 @@ class Rewards:
         return Reward(self._gain(program), dollars, sum(v.cost.device_s for v in verdicts))
 
     def wasted(self, number: int) -> Reward:
-        """See :class:`~evolve.proposers.llm.Learning`."""
+        """See :class:`~evolve.proposers.llm_parts.Learning`."""
         return Reward(0.0, self._dollars(number), 0.0)
 
     def _dollars(self, number: int) -> float:
@@ -54,8 +59,11 @@ class Rewards:
         before = self._scored_ancestor(program)
         if before is None or before.score is None:
             return 0.0
-        least = self._task.min_gain if self._task.metric == "value" else 0.0
-        return max(0.0, gain(verdict.score, before.score, least)) if _shown(verdict, before.score) else 0.0
+        if self._task.metric == "value":
+            return max(0.0, gain(verdict.score, before.score, self._task.min_gain))
+        if before.verdict is not None and apart(bounds_of(verdict), bounds_of(before.verdict)):
+            return max(0.0, gain(verdict.score, before.score, 0.0))
+        return max(0.0, math.log(self._storage.family_margins(program.number).get(before.number, 1.0)))
 
     def _scored_ancestor(self, program: Program) -> Program | None:
         """The best scored parent; of a mended program, whose parent has no score, the parent's own ancestor."""
@@ -64,8 +72,3 @@ class Rewards:
         if scored:
             return max(scored, key=lambda parent: parent.score or 0.0)
         return self._scored_ancestor(parents[0]) if parents else None
-
-
-def _shown(verdict: Evaluation, before: float) -> bool:
-    """Whether the interval lies above the parent: noise is no gain."""
-    return not isinstance(verdict.timing, Timed) or verdict.timing.speedup.low > before

@@ -258,7 +258,8 @@ class Run(Asking):
                 self.directory.write_best(done.source, done.language)
         self._programs.keep(done)
         if self._experience is not None:
-            self._experience.learn(done)
+            duels = self.storage.duels(done.number)
+            self._experience.learn(done, {d.occupant: d.margin for d in duels if d.margin is not None})
         return [done, *(finished_twin(twin, done) for twin in twins)]
 
     def migrate(self, moves: Sequence[MigrationRecord], elites: Sequence[Elite]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import threading
 import time
 import tomllib
 from contextlib import suppress
@@ -146,7 +147,7 @@ class RunDirectory:
     def write_best(self, source: str, language: Language) -> None:
         """Write the best program's source, where it is not there already."""
         file = self.best(language)
-        if not file.is_file() or file.read_text(encoding="utf-8") != source:
+        if not file.is_file() or file.read_bytes() != source.encode():
             self.write(file, source)
 
     def write(self, path: Path, text: str) -> None:
@@ -155,7 +156,7 @@ class RunDirectory:
         Raises:
             UsageError: it cannot be written.
         """
-        draft = path.with_name(f".{path.name}.new")
+        draft = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.new")  # Others may write it too.
         try:
             draft.write_text(text, encoding="utf-8")
             draft.replace(path)

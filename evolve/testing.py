@@ -86,6 +86,7 @@ class FakeJudge:
     evaluated: list[str] = field(default_factory=list)
     confirmed: list[str] = field(default_factory=list)
     dueled: list[tuple[str, str]] = field(default_factory=list)
+    environment: Environment = ENVIRONMENT
     held_up: float = 0.0
     """Seconds for which another judge is said to have had the device."""
     used_s: float | None = None
@@ -95,7 +96,7 @@ class FakeJudge:
 
     async def ready(self) -> JudgeReady:
         """See :class:`evaluators.client.Judge`."""
-        return JudgeReady(environment=ENVIRONMENT, task_hash=TASK_HASH, baseline_us={}, floor_us={})
+        return JudgeReady(environment=self.environment, task_hash=TASK_HASH, baseline_us={}, floor_us={})
 
     async def evaluate(self, source: str, language: Language) -> Evaluation:
         """See :class:`evaluators.client.Judge`."""
@@ -133,7 +134,7 @@ class FakeJudge:
             return None
         await self._enter("profile", source)
         self.profiled.append(source)
-        return fake_profile(source, self.cost)
+        return fake_profile(source, self.cost).model_copy(update={"sandbox": self.environment.sandbox})
 
     async def close(self) -> None:
         """See :class:`evaluators.client.Judge`."""
@@ -160,7 +161,7 @@ class FakeJudge:
             "message": "" if passed else f"the source says {status.value}",
             "measures": {name: float(value) for name, value in facts.items()} if passed else {},
             "confirmed": passed and confirm is not None,
-            "environment": ENVIRONMENT,
+            "environment": self.environment,
             "cost": self.cost,
         }
         if self.timed and passed:

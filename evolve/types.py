@@ -90,6 +90,8 @@ class Dropped:
     """One line for people."""
     learnt: int = 0
     """From how many programs and endings the proposer had learnt before."""
+    shared: bool = False
+    """Others in flight end for this very reason: people are told once."""
 
 
 @dataclass(frozen=True)

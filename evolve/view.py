@@ -105,6 +105,7 @@ class RunView:
             spent=Spent(totals.charge, record.active_s, totals.since_best, best.score if best else None),
             caps=record.settings.caps,
             best=best,
+            leases=len(self.storage.open_leases(time.time())),
         )
 
     def alive(self) -> bool:

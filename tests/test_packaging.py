@@ -2,7 +2,10 @@
 
 import re
 import tomllib
+from importlib.metadata import version
 from pathlib import Path
+
+from mcp.server import MCPServer
 
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -40,3 +43,13 @@ def test_the_cpu_constraints_name_the_pair_that_belongs_together():
 def test_the_page_on_tasks_names_every_shipped_one():
     page = (ROOT / "docs" / "tasks.md").read_text()
     assert [t.parent.name for t in (ROOT / "tasks").glob("*/task.toml") if f"| `{t.parent.name}` |" not in page] == []
+
+
+def test_mcp_stays_in_the_series_whose_private_parts_are_used():
+    """Another series may lack them, and an install that pulls one in would only fail when an agent connects."""
+    extras = PROJECT["project"]["optional-dependencies"]
+    (asked,) = extras["mcp"]
+    assert asked in extras["dev"], "what is tested is what is installed"
+    major, minor = version("mcp").split(".")[:2]
+    assert asked == f"mcp>={major}.{minor},<{major}.{int(minor) + 1}"
+    assert hasattr(MCPServer("x"), "_lowlevel_server")

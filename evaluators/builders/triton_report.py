@@ -23,8 +23,8 @@ RESOURCES, SASS = "resources.txt", "kernels.sass"
 DISASSEMBLED = 8
 """Kernels whose code is disassembled, the longest; of an autotuner's dozens they say enough."""
 _AMD = {
-    "registers": re.compile(r"\.vgpr_count:\s+(\d+)"),
-    "spills": re.compile(r"\.vgpr_spill_count:\s+(\d+)"),
+    "registers": re.compile(r"\.vgpr_count:\s+(\d{1,9})\b"),
+    "spills": re.compile(r"\.vgpr_spill_count:\s+(\d{1,9})\b"),
 }
 _MATRIX = re.compile(r"^\s+v_s?mfma", re.MULTILINE)
 _ANY = re.compile(r"^\s+[vs]_\w+", re.MULTILINE)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import math
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -31,6 +30,8 @@ COMMAND = (
 """Caches are flushed before each kernel, as rounds are cold; clocks are left alone, as in rounds."""
 MOST_KERNELS = 16
 _WORDS_CAP = 240
+_MOST = 1e18
+"""No counter of a few calls comes near: whatever is made of smaller numbers is finite."""
 _MARK = '"ID"'
 
 
@@ -54,7 +55,7 @@ def parse(report: Report) -> list[KernelCounters]:
     """Read ncu's CSV, the longest kernel first.
 
     Raises:
-        ToolUnavailable: there is none; the tool's own words say why.
+        ToolUnavailable: there is none, and the tool's own words say why, or it is damaged.
     """
     start = report.text.find(_MARK)
     if start < 0:
@@ -63,7 +64,7 @@ def parse(report: Report) -> list[KernelCounters]:
         raise ToolUnavailable(f"ncu gave no counters: {words.strip()[:_WORDS_CAP]} {report.last_words}".rstrip())
     by_kernel: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     units: dict[str, str] = {}
-    for row in csv.DictReader(io.StringIO(report.text[start:])):
+    for row in _rows(report.text[start:]):
         value = _number(row.get("Metric Value"))
         name, metric = row.get("Kernel Name"), row.get("Metric Name")
         if value is not None and name and metric in METRICS:
@@ -78,9 +79,16 @@ def parse(report: Report) -> list[KernelCounters]:
     return sorted(found, key=lambda kernel: -(kernel.value(DURATION) or 0.0) * kernel.launches)[:MOST_KERNELS]
 
 
+def _rows(text: str) -> list[dict[str, str | None]]:
+    try:
+        return list(csv.DictReader(io.StringIO(text)))
+    except csv.Error as error:
+        raise ToolUnavailable(f"ncu's counters cannot be read: {error}") from None
+
+
 def _number(text: str | None) -> float | None:
     try:
         value = float((text or "").replace(",", ""))
     except ValueError:
         return None
-    return value if math.isfinite(value) else None
+    return value if abs(value) < _MOST else None

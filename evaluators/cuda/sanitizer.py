@@ -16,7 +16,7 @@ COMMON = (
 MOST_FINDINGS = 8
 _CAP = 240
 _PREFIX = re.compile(r"^=+ ?")
-_SUMMARY = re.compile(r"(?:ERROR SUMMARY: (\d+) error|RACECHECK SUMMARY: .*\((\d+) error)")
+_SUMMARY = re.compile(r"(?:ERROR SUMMARY: (\d{1,9}) error|RACECHECK SUMMARY: .*\((\d{1,9}) error)")
 _INVALID = re.compile(r"^(Invalid \S+ \w+ of size [\d,]+ bytes?|Misaligned .*|Device-side .*|Warp .*|.* exception.*)$")
 _RACE = re.compile(r"^Error: ((?:Race reported between|Potential \w+ hazard detected) .*)$")
 _TRIFLE = re.compile(r"^\s+(?:by thread|Saved host backtrace|Host Frame|Device Frame)")

@@ -12,6 +12,7 @@ from evaluators.sandbox.cgroups import ChildGroup
 from evaluators.sandbox.landlock import READ, Access, Landlock, open_rule
 from evaluators.sandbox.limits import ChildLimits, Role, apply_limits
 from evaluators.sandbox.mounts import PROCESSES, narrow_scratch, show_own_processes
+from evaluators.sandbox.namespaces import enter_own_user_namespace
 from evaluators.sandbox.report import LayerName
 from evaluators.sandbox.seccomp import Program
 from evaluators.sandbox.states import LayerError
@@ -57,8 +58,9 @@ class Box:
     """Resource limits: which, and how much."""
     own_mounts: bool
     """Show it of the scratch folder only what its request names."""
-    own_user_namespace: bool
-    """Where there is no other user to become: one in which the kernel counts its processes apart."""
+    processes: int | None
+    """Where there is no other user to become, a descriptor of ``/proc``: it gets a user namespace of its own, in which
+    the kernel counts its processes apart."""
     user: tuple[int, int] | None
     """User and group to become."""
     ruleset: Ruleset | None
@@ -99,8 +101,8 @@ class Box:
             if self.user is not None:
                 identity.become(*self.user)
             step = LayerName.USER_NAMESPACE
-            if self.own_user_namespace:
-                kernel.call("unshare", kernel.CLONE_NEWUSER)
+            if self.processes is not None:
+                enter_own_user_namespace(self.processes)
             step = LayerName.NO_NEW_PRIVILEGES
             identity.disarm(observed=self.request.observed and self.user is None)
             step = LayerName.LANDLOCK

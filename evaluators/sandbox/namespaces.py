@@ -7,7 +7,6 @@ import fcntl
 import os
 import socket
 import struct
-from pathlib import Path
 
 from evaluators.sandbox import kernel
 from evaluators.sandbox.report import LayerName
@@ -29,11 +28,31 @@ def enter_user_namespace() -> None:
     Raises:
         OSError: this host does not allow it to ordinary users.
     """
+    processes = open_processes()
+    try:
+        enter_own_user_namespace(processes)
+    finally:
+        os.close(processes)
+
+
+def open_processes() -> int:
+    """A descriptor of ``/proc``, for use where that is not in sight any more."""
+    return os.open("/proc", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+
+
+def enter_own_user_namespace(processes: int) -> None:
+    """The same, with a descriptor of ``/proc``.
+
+    Without a map ``posix_spawn`` could not reset a program's user and group, as GNU make has it do.
+    """
     user, group = os.geteuid(), os.getegid()
     kernel.call("unshare", kernel.CLONE_NEWUSER)
-    Path("/proc/self/setgroups").write_text("deny")
-    Path("/proc/self/uid_map").write_text(f"{user} {user} 1")
-    Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
+    for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
+        fd = os.open(f"self/{name}", os.O_WRONLY | os.O_CLOEXEC, dir_fd=processes)
+        try:
+            os.write(fd, text.encode())
+        finally:
+            os.close(fd)
 
 
 def enter_namespaces(without: frozenset[LayerName], *, loopback: bool = False) -> dict[LayerName, str | None]:

@@ -34,6 +34,8 @@ class Host:
     identities: Identities | None = None
     parents: tuple[Parent, ...] = ()
     landlock: Landlock | None = None
+    processes: int | None = None
+    """A descriptor of ``/proc``, where children get user namespaces of their own."""
 
 
 class Policy:
@@ -79,7 +81,7 @@ class Policy:
             scratch=self.host.scratch,
             limits=self._limits(request),
             own_mounts=(request.role == "builder" or request.gpu) and self.states.active(LayerName.MOUNT_NAMESPACE),
-            own_user_namespace=user is None and self.states.active(LayerName.USER_NAMESPACE),
+            processes=self.host.processes if user is None else None,
             user=user,
             ruleset=ruleset,
             program=self._chooser(request),

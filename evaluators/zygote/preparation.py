@@ -20,6 +20,7 @@ from evaluators.sandbox.identity import Identities
 from evaluators.sandbox.landlock import Landlock
 from evaluators.sandbox.limits import Footprint
 from evaluators.sandbox.mounts import enter_new_root
+from evaluators.sandbox.namespaces import open_processes
 from evaluators.sandbox.policy import Host, Policy
 from evaluators.sandbox.report import LayerName
 from evaluators.sandbox.states import LayerStates
@@ -50,13 +51,14 @@ def prepare(
     view = base_view(devices)
     footprint = Footprint.of_this_process()
     keep_standard_library(view.packages)
+    processes = open_processes() if states.active(LayerName.USER_NAMESPACE) else None
     _change_root(states, view, scratch)
     _give_up_privileges(states)
     if inherited.identities is not None and states.active(LayerName.OTHER_USER):
         _let_group_pass(scratch, inherited.identities.group)
     if not states.active(LayerName.PID_NAMESPACE):
         kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
-    host = Host(scratch, view, footprint, inherited.identities, inherited.parents, _find_landlock(states))
+    host = Host(scratch, view, footprint, inherited.identities, inherited.parents, _find_landlock(states), processes)
     _find_seccomp(states)
     if states.wanted(LayerName.RESOURCE_LIMITS):
         states.on(LayerName.RESOURCE_LIMITS)

@@ -72,7 +72,7 @@ async def take_number(desk: Desk, answer: Answer) -> int | Standstill:
         if not desk.searching():
             refusal = _take_all(desk, answer)
             if refusal is not None:
-                return Standstill(f"the cap on {refusal.value} is met: the source is kept until it is raised")
+                return Standstill(refusal)
         else:
             await asyncio.sleep(LOOK_S)
     return Standstill("the search has not taken it yet: the source is kept until it does")
@@ -100,9 +100,13 @@ async def take_verdict(desk: Desk, answer: Answer, host: Host) -> Program | Stan
             outcome = await host.judge()
         except RunLockedError:
             continue
-        if outcome is None or (outcome.reason is None and outcome.text == DRAINED):
+        if outcome is None:
             continue
         program = program_of(desk, answer)
+        if outcome.text == DRAINED:
+            if program is not None:
+                continue
+            return Standstill("a cap or leases leave it no place: the source is kept until there is one")
         if program is None or program.state is not ProgramState.FINISHED:
             return Standstill(f"{outcome.text}: {_kept(program)}", program)
 
@@ -113,11 +117,13 @@ def program_of(desk: Desk, answer: Answer) -> Program | None:
     return None if number is None else desk.program(number)
 
 
-def _take_all(desk: Desk, ours: Answer) -> StopReason | None:
-    """Make programs of all answers that wait, where nobody else has taken the run up; the cap that forbids ours."""
-    refusal: StopReason | None = None
+def _take_all(desk: Desk, ours: Answer) -> str | None:
+    """Make programs of all answers that wait, where nobody else has taken the run up; what forbids that with ours."""
+    refusal: str | None = None
     try:
         with desk.open_run() as run:
+            if run.population.best is None:
+                return "the seed program comes first: the source is kept until that is judged"
             run.note_opening({})
             steering = run.storage.steering()
             run.obey(steering)
@@ -125,7 +131,7 @@ def _take_all(desk: Desk, ours: Answer) -> StopReason | None:
             for answer in run.storage.waiting_answers():
                 taken = run.take(answer)
                 if isinstance(taken, StopReason) and answer.id == ours.id:
-                    refusal = taken
+                    refusal = f"the cap on {taken.value} is met: the source is kept until it is raised"
     except RunLockedError:
         pass
     return refusal

@@ -15,7 +15,7 @@ from evolve.experience import Experience
 from evolve.prompt_facts import RunFacts
 from evolve.prompts.context import PromptContext
 from evolve.prompts.rendering import PromptBook
-from evolve.proposers.llm import Subject
+from evolve.proposers.llm_parts import Subject
 from evolve.types import Program, ProposeContext
 
 

@@ -25,11 +25,13 @@ class KeptJudge:
         """
         if self._task is None:
             self._task = asyncio.create_task(self._own.judge())
-        await asyncio.wait({self._task}, timeout=LOOK_S)
-        if not self._task.done():
+        judging = self._task  # Others wait for the same one: whoever wakes first begins anew.
+        await asyncio.wait({judging}, timeout=LOOK_S)
+        if not judging.done():
             return None
-        ended, self._task = self._task, None
-        return ended.result()
+        if self._task is judging:
+            self._task = None
+        return judging.result()
 
     async def close(self) -> None:
         """End it; what is unfinished stays in the run."""

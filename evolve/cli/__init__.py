@@ -29,6 +29,7 @@ Exit codes:
         "profile": ("evolve.cli.profile:profile", "Show where a program's time goes, and what limits it."),
         "best": ("evolve.cli.inspect:best", "Print or save a run's best program."),
         "prompt": ("evolve.cli.prompt:prompt", "Show exactly what a language model would be asked next."),
+        "talk": ("evolve.cli.talk:talk", "Show what was said to language models in a run."),
         "diff": ("evolve.cli.inspect:diff", "Show what differs between programs A and B of a run."),
         "lineage": ("evolve.cli.inspect:lineage", "Show where a program comes from, back to the seed."),
         "ask": ("evolve.cli.agents:ask", "Ask a run for a program to work on."),

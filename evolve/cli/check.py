@@ -11,7 +11,7 @@ import click
 from evaluators.check import CheckReport, CheckRow, check_task
 from evaluators.client import JudgeReady, JudgeSettings, SandboxMode
 from evaluators.errors import TaskError
-from evaluators.evaluation import Evaluation, Status
+from evaluators.evaluation import Environment, Evaluation, Status
 from evaluators.task import Task
 from evaluators.task_loading import find_task, load_task
 from evaluators.task_rules import program_language
@@ -21,6 +21,7 @@ from evolve.cli.options import output_options, sandbox_option
 from evolve.display import wording
 from evolve.display.output import DisplayMode, open_output
 from evolve.display.report import Report, Table, facts
+from evolve.display.sandbox import single_warning
 
 
 @click.command()
@@ -39,14 +40,18 @@ def check(task: str, freeze: bool, sandbox: SandboxMode, as_json: bool, display:
     start_judge = services().start_judge
     output.say(f"{loaded.name}: running the reference, its honest variants and its mutants, then every program")
 
-    def programs(task: Task) -> Sequence[CheckRow]:
-        return asyncio.run(_judge_programs(task, start_judge, sandbox))
+    environments: list[Environment] = []
 
-    output.show(_report(check_task(loaded, freeze=freeze, programs=programs)))
+    def programs(task: Task) -> Sequence[CheckRow]:
+        ready, seed = asyncio.run(_judge_programs(task, start_judge, sandbox))
+        environments.append(seed.environment)
+        return [*_baseline_rows(ready), *_seed_rows(seed)]
+
+    output.show(_report(check_task(loaded, freeze=freeze, programs=programs), environments[-1]))
     return Exit.DONE
 
 
-async def _judge_programs(task: Task, start_judge: StartJudge, sandbox: SandboxMode) -> list[CheckRow]:
+async def _judge_programs(task: Task, start_judge: StartJudge, sandbox: SandboxMode) -> tuple[JudgeReady, Evaluation]:
     """Every program of the task's own through the judge, which refuses to start where a baseline fails.
 
     Raises:
@@ -63,7 +68,7 @@ async def _judge_programs(task: Task, start_judge: StartJudge, sandbox: SandboxM
                 await judge.close()
     if seed.status is not Status.PASSED:
         raise TaskError(f"task {task.name}: seed program {task.seed_program}: {seed.status}: {seed.message}")
-    return [*_baseline_rows(ready), *_seed_rows(seed)]
+    return ready, seed
 
 
 def _baseline_rows(ready: JudgeReady) -> list[CheckRow]:
@@ -84,7 +89,7 @@ def _seed_rows(seed: Evaluation) -> list[CheckRow]:
     return rows or [CheckRow("seed program", "", "", outcome)]
 
 
-def _report(report: CheckReport) -> Report:
+def _report(report: CheckReport, environment: Environment) -> Report:
     lock = f"{report.lock}{' (written now)' if report.frozen else ''}" if report.lock else "none: the evaluator's own"
     table = Table(
         ("subject", "workload", "family", "outcome"),
@@ -95,7 +100,16 @@ def _report(report: CheckReport) -> Report:
         "hash": report.task.hash,
         "lock": str(report.lock) if report.lock else None,
         "frozen": report.frozen,
+        "sandbox": environment.sandbox,
+        "warnings": list(report.hints),
         "rows": [asdict(row) for row in report.rows],
     }
-    pairs = [("task", report.task.name), ("hash", report.task.hash), ("limits", lock), ("verdict", "fit to search on")]
+    pairs = [
+        ("task", report.task.name),
+        ("hash", report.task.hash),
+        ("limits", lock),
+        ("sandbox", single_warning(environment.sandbox)),
+        ("warning", "\n".join(report.hints)),
+        ("verdict", "fit to search on"),
+    ]
     return Report(data, [table, facts(pairs)])

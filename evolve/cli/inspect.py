@@ -13,7 +13,7 @@ from evaluators.task_loading import find_task, load_task
 from evolve.cli.atomic import write_atomically
 from evolve.cli.exits import Exit
 from evolve.cli.options import output_options, run_argument
-from evolve.cli.runs import account_of, find_run, program_of
+from evolve.cli.runs import account_of, find_run, own_name, program_of
 from evolve.config import parse_config
 from evolve.display.output import DisplayMode, open_output
 from evolve.display.programs import program_data, program_report, program_table
@@ -21,6 +21,9 @@ from evolve.display.report import Report
 from evolve.display.summary import summarise
 from evolve.types import RunStatus
 from evolve.view import RunView
+
+LLM = "llm"
+"""The proposer whose programs come out of dialogues; its module takes a second to import."""
 
 
 @click.command()
@@ -34,7 +37,9 @@ def show(run: Path, number: int | None, source: bool, as_json: bool, display: Di
     where = find_run(run)
     view = RunView.open(where)
     if number is not None:
-        output.show(program_report(program_of(view, number), with_source=source))
+        program = program_of(view, number)
+        talk = f"{own_name()} talk {where} {number}" if program.proposer == LLM else ""
+        output.show(program_report(program, with_source=source, talk=talk))
         return Exit.DONE
     name = parse_config(view.record.config).task or view.record.task_name
     summary = summarise(account_of(view, where, name, _task(name), _status(view)))

@@ -29,7 +29,8 @@ from evolve.population import Population
 from evolve.prompts.facts import shown_profile
 from evolve.prompts.operators import OPERATORS, PROFILE_GUIDED, fitting
 from evolve.prompts.rendering import Section
-from evolve.proposers.llm import Draft, LlmProposer, Subject
+from evolve.proposers.llm import Draft, LlmProposer
+from evolve.proposers.llm_parts import Subject
 from evolve.settings import SearchSettings
 from evolve.streams import Stream, stream
 from evolve.types import Program, ProposeContext

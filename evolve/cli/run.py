@@ -18,6 +18,7 @@ from evaluators.client import JudgeSettings
 from evaluators.errors import UsageError
 from evaluators.task import Task
 from evaluators.task_loading import find_task, load_task
+from evolve.budget import Budget
 from evolve.cli.exits import Exit
 from evolve.cli.judging import StartJudge, Stop, ready_judges, services, starting, stop_on_signals
 from evolve.cli.options import config_options, named_proposers, output_options, run_argument
@@ -32,7 +33,8 @@ from evolve.loop import Idle, WeightedProposer, search
 from evolve.proposers.tuner import Tuner
 from evolve.run import Run
 from evolve.run_directory import RunDirectory
-from evolve.types import RunStatus
+from evolve.settings import Caps
+from evolve.types import RunStatus, StopReason
 from evolve.view import RunView
 
 if TYPE_CHECKING:
@@ -97,7 +99,8 @@ def resume(
     """
     output = open_output(display, as_json)
     where = find_run(run)
-    stored = parse_config(RunView.open(where).record.config)
+    view = RunView.open(where)
+    stored = parse_config(view.record.config)
     if RunDirectory(where).locked():
         raise UsageError(f"run {where}: another process has it open; wait for it or stop it first")
     config = load_config(config_file, assignments, base=stored)
@@ -113,6 +116,9 @@ def resume(
         run = Run.open(where, task, config.run_settings, url=url, config=dump_config(config))
         return replace(plan, config=config), run
 
+    met = _met_cap(view, config.run_settings.caps)
+    if met is not None:
+        return _as_it_is(plan, reopen, met)
     return asyncio.run(_search(plan, reopen, services().start_judge))
 
 
@@ -162,6 +168,8 @@ async def _search(plan: _Plan, open_run: Callable[[], tuple[_Plan, Run]], start_
     with stop_on_signals(plan.early) as stop:
         if plan.models is not None:
             await plan.models.check(plan.config.caps)
+            if plan.models.notice:
+                output.say(plan.models.notice)
         output.say(starting(task))
         async with ready_judges(start_judge, plan.judge_settings, stop) as start:
             plan, opened = open_run()
@@ -177,6 +185,25 @@ async def _search(plan: _Plan, open_run: Callable[[], tuple[_Plan, Run]], start_
         output.say(f"stopped; everything is kept. Go on with: evolve resume {plan.where}")
         return stop.exit_code if stop.event.is_set() else Exit.PAUSED
     return Exit.DONE if found else Exit.NO
+
+
+def _met_cap(view: RunView, caps: Caps) -> StopReason | None:
+    """The cap that leaves a search nothing to do: it is met, and what is unfinished may not be judged any more."""
+    met = Budget(caps, view.progress().spent, lambda: 0.0).reached()
+    return met if met is StopReason.SECONDS or not view.storage.unfinished() else None
+
+
+def _as_it_is(plan: _Plan, open_run: Callable[[], tuple[_Plan, Run]], met: StopReason) -> int:
+    """Account for a run that cannot go on; no judge is needed for that."""
+    refuse_keys(plan.config.llm, os.environ)
+    plan, opened = open_run()
+    with opened as run:
+        run.set_status(RunStatus.FINISHED, met.value)
+        plan.output.show(summarise(account_of(run, plan.where, plan.config.task, plan.task, met.value)))
+        plan.output.say(
+            f"the cap on {met.value} is met, nothing was started; raise it with --set caps.{met.value}=VALUE"
+        )
+        return Exit.DONE if run.best() is not None else Exit.NO
 
 
 def _check_writable(directory: Path) -> None:

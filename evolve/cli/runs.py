@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import sys
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -11,6 +13,7 @@ from evaluators.errors import UsageError
 from evaluators.task import Task
 from evolve.display.costs import Talk
 from evolve.display.summary import Account
+from evolve.improvements import gains
 from evolve.run import SEED_NUMBER, Run
 from evolve.types import Program
 from evolve.view import RunView
@@ -66,10 +69,17 @@ def account_of(run: Run | RunView, directory: Path, task_name: str, task: Task |
         command=own_name(),
         best_known=task.best_known if task else None,
         best_known_source=task.best_known_source if task else "",
+        leases=run.storage.open_leases(time.time()),
         talk=_talk(run),
+        sandboxes=run.storage.sandboxes(),
     )
 
 
 def _talk(run: Run | RunView) -> Talk:
     outcomes = Counter(ending.outcome for _, ending in run.storage.endings())
-    return Talk(run.storage.model_spending(), run.storage.accepted(), outcomes)
+    spending = run.storage.model_spending()
+    if not spending:
+        return Talk()
+    task = json.loads(run.storage.run().task)
+    found = gains(run.storage.outcomes(), run.storage.margins(), task["metric"], task["min_gain"])
+    return Talk(spending, found, outcomes)

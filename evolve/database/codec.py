@@ -82,6 +82,7 @@ def evaluation_row(evaluation: Evaluation) -> Row:
     timing = evaluation.timing
     return {
         "device_class": evaluation.environment.device_class,
+        "sandbox": evaluation.environment.sandbox,
         "status": evaluation.status.value,
         "stage": evaluation.stage.value,
         "score": evaluation.score,

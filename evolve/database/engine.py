@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +21,11 @@ from evolve.database_url import SECRETS, without_password
 from evolve.errors import DatabaseFailedError
 
 BUSY_TIMEOUT_MS = 30_000
+LOCK_PATIENCE_S = 600.0
+"""So long the process that writes a run waits for somebody else's lock: what it holds may have been paid for."""
+
+_GAVE_UP = "gave up waiting for a lock"
+_log = logging.getLogger(__name__)
 
 
 def parse_url(url: str) -> URL:
@@ -144,6 +151,27 @@ def _prepare_sqlite(engine: Engine, *, read_only: bool) -> None:
     def begin(connection: Connection) -> None:
         if connection.get_execution_options().get("write", False):
             try:
-                connection.connection.cursor().execute("BEGIN IMMEDIATE")
+                _take_write_lock(connection)
             except sqlite3.OperationalError as error:
                 raise OperationalError("BEGIN IMMEDIATE", None, error) from error
+
+
+def _take_write_lock(connection: Connection) -> None:
+    """Begin a transaction that will write. A connection with the option ``patient=True`` waits for long, once."""
+    cursor, known = connection.connection.cursor(), connection.info
+    patient = connection.get_execution_options().get("patient", False) and not known.get(_GAVE_UP, False)
+    deadline, said = time.monotonic() + (LOCK_PATIENCE_S if patient else 0.0), False
+    while True:
+        try:
+            cursor.execute("BEGIN IMMEDIATE")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or not patient:
+                raise
+            if time.monotonic() >= deadline:
+                known[_GAVE_UP] = True  # What is still to be written at the end is not to wait as long again.
+                cursor.execute("PRAGMA busy_timeout = 0")
+                raise
+        if not said:
+            _log.warning("%s: another process holds its lock; waiting for it", connection.engine.url.database)
+            said = True

@@ -7,8 +7,7 @@ from typing import Any
 from sqlalchemy import Select, and_, bindparam, case, func, select
 
 from evolve.database.model_records import CallStatus
-from evolve.database.schema import dialogues, model_calls, programs, texts
-from evolve.types import AddStatus
+from evolve.database.schema import dialogues, model_calls, texts
 
 
 def _select_model_calls() -> Select[*tuple[Any, ...]]:
@@ -27,8 +26,8 @@ def _select_model_calls() -> Select[*tuple[Any, ...]]:
 
 
 MODEL_CALLS = _select_model_calls()
-MODEL_ANSWER = MODEL_CALLS.where(
-    model_calls.c.program == bindparam("program"),
+DIALOGUE_CALLS = MODEL_CALLS.where(model_calls.c.program == bindparam("program"))
+MODEL_ANSWER = DIALOGUE_CALLS.where(
     model_calls.c.step == bindparam("step"),
     model_calls.c.status == CallStatus.ANSWERED.value,
 )
@@ -76,13 +75,3 @@ def _select_spending() -> Select[*tuple[Any, ...]]:
 
 
 MODEL_SPENDING = _select_spending()
-
-ACCEPTED = (
-    select(programs.c.model, programs.c.operator, func.count().label("accepted"))
-    .where(
-        programs.c.run_id == bindparam("run"),
-        programs.c.model.is_not(None),
-        programs.c.placement.in_([AddStatus.NEW.value, AddStatus.IMPROVE.value]),
-    )
-    .group_by(programs.c.model, programs.c.operator)
-)

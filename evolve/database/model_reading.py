@@ -8,7 +8,7 @@ from sqlalchemy import bindparam
 
 from evolve.database.model_codec import dialogue_of, ending_of, model_call_of
 from evolve.database.model_queries import (
-    ACCEPTED,
+    DIALOGUE_CALLS,
     DIALOGUE_DOLLARS,
     DIALOGUES,
     DOLLARS_OF_ONE,
@@ -32,6 +32,10 @@ class ModelReader(SqlReader):
             yield from map(model_call_of, rows)
             after = rows[-1]["id"]
 
+    def dialogue_calls(self, number: int) -> Sequence[ModelCall]:
+        """See :class:`~evolve.database.storage.Storage`."""
+        return [model_call_of(row) for row in self._rows(DIALOGUE_CALLS, program=number)]
+
     def model_answer(self, program: int, step: str) -> ModelCall | None:
         """See :class:`~evolve.database.storage.Storage`."""
         rows = self._rows(MODEL_ANSWER, program=program, step=step)
@@ -40,10 +44,6 @@ class ModelReader(SqlReader):
     def model_spending(self) -> Sequence[ModelSpending]:
         """See :class:`~evolve.database.storage.Storage`."""
         return [ModelSpending(**row) for row in self._rows(MODEL_SPENDING)]
-
-    def accepted(self) -> dict[tuple[str, str], int]:
-        """See :class:`~evolve.database.storage.Storage`."""
-        return {(row["model"], row["operator"]): row["accepted"] for row in self._rows(ACCEPTED)}
 
     def dialogues(self) -> Sequence[Dialogue]:
         """See :class:`~evolve.database.storage.Storage`."""

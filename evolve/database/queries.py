@@ -6,6 +6,7 @@ from typing import Any
 
 from sqlalchemy import Select, and_, bindparam, case, func, or_, select
 
+from evaluators.evaluation import DuelOutcome
 from evolve.database.schema import (
     answers,
     artifacts,
@@ -111,7 +112,8 @@ def _select_outcomes() -> Select[*tuple[Any, ...]]:
     return (
         select(
             *programs.c["number", "island", "parents", "operator", "proposer", "note", "details"],
-            *(stands(name) for name in ("status", "score", "message")),
+            *programs.c["model", "variant_of", "placement"],
+            *(stands(name) for name in ("status", "score", "message", "speedup_low", "speedup_high")),
             _second.c.id.is_not(None).label("confirmed_later"),
         )
         .select_from(
@@ -160,6 +162,13 @@ TABLE = _select_table()
 VERDICTS = _select_verdicts()
 OUTCOMES = _select_outcomes()
 
+SANDBOXES = (
+    select(evaluations.c.sandbox, func.count(evaluations.c.program.distinct()).label("programs"))
+    .where(evaluations.c.run_id == bindparam("run"))
+    .group_by(evaluations.c.sandbox)
+)
+"""How many programs were judged at each level of the sandbox, be it once: confirmations count like first verdicts."""
+
 SOURCES = (
     select(programs.c.number, programs.c.language, texts.c.text)
     .join(texts, _stored(texts, programs.c.run_id, programs.c.text_hash))
@@ -191,6 +200,20 @@ DUELS = (
     .where(duels.c.run_id == bindparam("run"), duels.c.challenger == bindparam("challenger"))
     .order_by(duels.c.id)
 )
+
+MARGINS = (
+    select(*duels.c["challenger", "occupant", "ratio"])
+    .join(programs, and_(programs.c.run_id == duels.c.run_id, programs.c.number == duels.c.challenger))
+    .where(
+        duels.c.run_id == bindparam("run"),
+        duels.c.outcome.in_((DuelOutcome.CHALLENGER.value, DuelOutcome.OCCUPANT.value)),
+        duels.c.ratio.is_not(None),
+    )
+    .order_by(duels.c.id)
+)
+
+_family: Any = bindparam("number")
+FAMILY_MARGINS = MARGINS.where(or_(programs.c.number == _family, programs.c.variant_of == _family))
 
 LEASES = select(leases).where(leases.c.run_id == bindparam("run")).order_by(leases.c.id)
 

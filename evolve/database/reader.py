@@ -22,10 +22,13 @@ from evolve.database.model_reading import ModelReader
 from evolve.database.queries import (
     ARTIFACTS,
     DUELS,
+    FAMILY_MARGINS,
     FIND,
+    MARGINS,
     ONE_PROGRAM,
     OUTCOMES,
     PROGRAMS,
+    SANDBOXES,
     SEARCH,
     SOURCES,
     TABLE,
@@ -132,6 +135,20 @@ class StorageReader(ModelReader, MailReader):
         """See :class:`~evolve.database.storage.Storage`."""
         return [duel_of(row) for row in self._rows(DUELS, challenger=challenger)]
 
+    def margins(self) -> dict[int, dict[int, float]]:
+        """See :class:`~evolve.database.storage.Storage`."""
+        found: dict[int, dict[int, float]] = {}
+        for row in self._rows(MARGINS):
+            found.setdefault(row["challenger"], {})[row["occupant"]] = row["ratio"]
+        return found
+
+    def family_margins(self, number: int) -> dict[int, float]:
+        """See :class:`~evolve.database.storage.Storage`."""
+        found: dict[int, float] = {}
+        for row in self._rows(FAMILY_MARGINS, number=number):
+            found[row["occupant"]] = max(row["ratio"], found.get(row["occupant"], 0.0))
+        return found
+
     def islands(self) -> list[IslandRecord]:
         """See :class:`~evolve.database.storage.Storage`."""
         statement = select(*islands.c["number", "finished", "stagnant", "resets"])
@@ -184,6 +201,10 @@ class StorageReader(ModelReader, MailReader):
         rows = self._rows(VERDICTS)
         since_best = sum(int(row["later"]) for row in rows if row["status"] == Status.PASSED.value)
         return {row["status"]: int(row["number"]) for row in rows}, since_best
+
+    def sandboxes(self) -> dict[str, int]:
+        """See :class:`~evolve.database.storage.Storage`."""
+        return {row["sandbox"]: int(row["programs"]) for row in self._rows(SANDBOXES)}
 
     def table(self) -> list[dict[str, Any]]:
         """One flat row a program, by number, for looking at many at once: no sources, no documents."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from evaluators.evaluation import Duel
+from evaluators.evaluation import Duel, DuelOutcome
 from evolve.budget import Charge
 from evolve.settings import RunSettings
 from evolve.types import AddStatus, RunStatus
@@ -91,6 +91,12 @@ class DuelRecord:
     challenger: int
     occupant: int
     duel: Duel
+
+    @property
+    def margin(self) -> float | None:
+        """How many times as fast the challenger was; ``None`` where the duel did not tell them apart."""
+        decided = self.duel.outcome in {DuelOutcome.CHALLENGER, DuelOutcome.OCCUPANT}
+        return self.duel.ratio.estimate if decided and self.duel.ratio is not None else None
 
 
 @dataclass(frozen=True)

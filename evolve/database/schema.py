@@ -131,6 +131,7 @@ evaluations = Table(
     Column("program", Integer, nullable=False),
     Column("kind", String(20), nullable=False),
     Column("device_class", Text, nullable=False),
+    Column("sandbox", String(20), nullable=False),
     Column("status", String(20), nullable=False),
     Column("stage", String(20), nullable=False),
     Column("score", Float),

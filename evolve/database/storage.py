@@ -196,6 +196,14 @@ class Storage(Protocol):
         """The stored duels of one challenger, oldest first."""
         ...
 
+    def margins(self) -> Mapping[int, Mapping[int, float]]:
+        """Duels that were decided: by challenger and occupant, how many times as fast the challenger was."""
+        ...
+
+    def family_margins(self, number: int) -> Mapping[int, float]:
+        """The same of a program and its variants, by occupant; of several the largest."""
+        ...
+
     def islands(self) -> list[IslandRecord]:
         """Every island's counters, by number."""
         ...
@@ -206,6 +214,10 @@ class Storage(Protocol):
 
     def totals(self) -> Totals:
         """Sums over the run. Costs a pass over the ledger: for opening, not for the loop."""
+        ...
+
+    def sandboxes(self) -> dict[str, int]:
+        """By level of the sandbox, how many programs were judged at it at least once."""
         ...
 
     def outcomes(self) -> list[Mapping[str, Any]]:
@@ -232,16 +244,16 @@ class Storage(Protocol):
         """Every model call, oldest first. Streams."""
         ...
 
+    def dialogue_calls(self, number: int) -> Sequence[ModelCall]:
+        """Every model call of one dialogue, oldest first."""
+        ...
+
     def model_answer(self, program: int, step: str) -> ModelCall | None:
         """The answered call to one question."""
         ...
 
     def model_spending(self) -> Sequence[ModelSpending]:
         """What models cost, by model and operator."""
-        ...
-
-    def accepted(self) -> dict[tuple[str, str], int]:
-        """Programs by models that took a cell, by model and operator."""
         ...
 
     def dialogues(self) -> Sequence[Dialogue]:

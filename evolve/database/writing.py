@@ -36,7 +36,7 @@ class SqlWriter(StorageReader):
         super().__init__(engine, run_id)
         # One connection for the run's whole life: taking it from the pool costs more than most statements.
         with naming_failures(engine):
-            self._connection = engine.connect().execution_options(write=True)
+            self._connection = engine.connect().execution_options(write=True, patient=True)
             other = claim(self._connection, run_id, patience_s) if is_postgresql(engine) else None
         if other is not None:
             self.close()

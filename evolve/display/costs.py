@@ -1,4 +1,4 @@
-"""What language models cost and what came of it: by model, by operator, and for each accepted improvement."""
+"""What language models cost and what came of it: by model, by operator, and for each improvement."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ from dataclasses import dataclass, field
 
 from evolve.database.model_records import ModelSpending
 from evolve.display.report import Table
-
-Arm = tuple[str, str]
-"""Model and operator."""
+from evolve.improvements import Gains
 
 
 @dataclass(frozen=True)
@@ -17,8 +15,7 @@ class Talk:
     """All that a run said to language models, in numbers."""
 
     spending: Sequence[ModelSpending] = ()
-    accepted: Mapping[Arm, int] = field(default_factory=dict)
-    """Programs that took a cell."""
+    gains: Gains = field(default_factory=Gains)
     outcomes: Mapping[str, int] = field(default_factory=dict)
     """Dialogues that became no program, by reason."""
 
@@ -43,7 +40,7 @@ def costs_table(talk: Talk) -> Table:
         rows += [_row(f"all  {name}", sums) for name, sums in by_operator.items()]
     if len(talk.spending) > 1:
         rows.append(_row("all", _sum(talk, talk.spending)))
-    columns = ("model, operator", "requests", "answers", "tokens in", "out", "dollars", "accepted", "$ each")
+    columns = ("model, operator", "requests", "answers", "tokens in", "out", "dollars", "cells", "improved", "$ each")
     return Table(columns, tuple(rows), "language models", frozenset(columns[1:]))
 
 
@@ -73,7 +70,7 @@ def _by(talk: Talk, key: Callable[[ModelSpending], str]) -> dict[str, dict[str, 
 def _sum(talk: Talk, spending: Iterable[ModelSpending]) -> dict[str, object]:
     some = list(spending)
     dollars = sum(s.dollars for s in some)
-    accepted = sum(talk.accepted.get((s.model, s.operator), 0) for s in some)
+    improved = sum(talk.gains.improved.get((s.model, s.operator), 0) for s in some)
     unpriced = sum(s.unpriced for s in some)
     return {
         "requests": sum(s.requests for s in some),
@@ -83,18 +80,20 @@ def _sum(talk: Talk, spending: Iterable[ModelSpending]) -> dict[str, object]:
         "tokens_in": sum(s.tokens_in for s in some),
         "tokens_out": sum(s.tokens_out for s in some),
         "dollars": dollars,
-        "accepted": accepted,
-        "dollars_per_accepted": dollars / accepted if accepted and not unpriced else None,
+        "took_a_cell": sum(talk.gains.placed.get((s.model, s.operator), 0) for s in some),
+        "improved": improved,
+        "dollars_per_improvement": dollars / improved if improved and not unpriced else None,
         "unpriced": unpriced,
         "estimated": sum(s.estimated for s in some),
     }
 
 
 def _row(name: str, sums: Mapping[str, object]) -> tuple[str, ...]:
-    each = sums["dollars_per_accepted"]
+    each = sums["dollars_per_improvement"]
     names = ("requests", "answers", "tokens_in", "tokens_out")
     counts = tuple(str(sums[key]) for key in names)
     dollars = f"{sums['dollars']:.4f}"
     if sums["unpriced"]:
         dollars = f"{dollars} and unpriced" if sums["dollars"] else "unpriced"
-    return (name, *counts, dollars, str(sums["accepted"]), "-" if each is None else f"{each:.4f}")
+    came_to = (str(sums["took_a_cell"]), str(sums["improved"]))
+    return (name, *counts, dollars, *came_to, "-" if each is None else f"{each:.4f}")

@@ -55,7 +55,8 @@ class JsonOutput:
 
     def show(self, report: Report) -> None:
         """The report's data."""
-        click.echo(json.dumps(report.data, indent=2, ensure_ascii=False, default=str))
+        text = json.dumps(report.data, indent=2, ensure_ascii=False, default=str)
+        click.echo("".join(char if char == "\n" or char.isprintable() else json.dumps(char)[1:-1] for char in text))
 
 
 @dataclass(frozen=True)

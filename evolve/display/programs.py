@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from evaluators.evaluation import Timed
 from evaluators.profile import Profile
-from evolve.display import wording
+from evolve.display import sandbox, wording
 from evolve.display.report import Report, Table, facts
 from evolve.display.verdict import describe
 from evolve.prompts.profile_text import profile_text
@@ -40,8 +40,11 @@ def program_data(program: Program) -> dict[str, object]:
     }
 
 
-def program_report(program: Program, *, with_source: bool) -> Report:
-    """One program: where it comes from, what the judge said, and its source if asked for."""
+def program_report(program: Program, *, with_source: bool, talk: str = "") -> Report:
+    """One program: where it comes from, what the judge said, and its source if asked for.
+
+    ``talk`` is what to type to see the dialogue that it came out of.
+    """
     pairs = [
         ("program", str(program.number)),
         ("made by", f"{program.proposer}, {program.operator}" + (f" ({program.model})" if program.model else "")),
@@ -49,7 +52,8 @@ def program_report(program: Program, *, with_source: bool) -> Report:
         ("parents", _numbers(program.parents)),
         ("inspirations", _numbers(program.inspirations)),
         ("island", f"{program.island}, generation {program.generation}"),
-        ("state", f"{program.state}" + (f", {program.placement} in the archive" if program.placement else "")),
+        ("dialogue", talk),
+        ("state", ", ".join(filter(None, (str(program.state), wording.placement(program.placement))))),
         ("duplicate of", str(program.duplicate_of or "")),
         ("source", program.source_hash),
     ]
@@ -59,7 +63,7 @@ def program_report(program: Program, *, with_source: bool) -> Report:
     if program.confirmation is not None:
         parts += ["", "confirmation run", *describe(program.confirmation)]
     if program.profile is not None:
-        parts += ["", "profile", profile_text(program.profile)]
+        parts += ["", "profile", *_profile_parts(program.profile)]
     if with_source:
         parts += ["", program.source.rstrip("\n")]
     return Report(program_data(program), parts)
@@ -67,7 +71,7 @@ def program_report(program: Program, *, with_source: bool) -> Report:
 
 def profile_report(profile: Profile) -> Report:
     """Where a program's time goes."""
-    return Report(profile.model_dump(mode="json"), [profile_text(profile)])
+    return Report(profile.model_dump(mode="json"), _profile_parts(profile))
 
 
 def program_table(programs: Sequence[Program], title: str = "") -> Table:
@@ -87,6 +91,11 @@ def program_table(programs: Sequence[Program], title: str = "") -> Table:
     return Table(columns, rows, title, frozenset({"number", "score"}))
 
 
+def _profile_parts(profile: Profile) -> list[str | Table]:
+    warning = sandbox.single_warning(profile.sandbox)
+    return [profile_text(profile), *([f"sandbox {warning}"] if warning else [])]
+
+
 def _numbers(numbers: Sequence[int]) -> str:
     return ", ".join(map(str, numbers))
 
@@ -94,7 +103,9 @@ def _numbers(numbers: Sequence[int]) -> str:
 def _verdict(program: Program) -> str:
     if program.verdict is None:
         return str(program.state)
-    return f"{program.verdict.status}{', confirmed' if program.confirmed else ''}"
+    level = program.verdict.environment.sandbox
+    weaker = "" if level == sandbox.FULL else f", sandbox {level}"
+    return f"{program.verdict.status}{', confirmed' if program.confirmed else ''}{weaker}"
 
 
 def _score(program: Program) -> str:

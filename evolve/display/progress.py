@@ -136,5 +136,6 @@ def in_flight(progress: Progress) -> str:
         "waiting": progress.waiting,
         "being judged": progress.judging,
         "being placed": progress.placing,
+        "with agents": progress.leases,
     }
     return ", ".join(f"{count} {name}" for name, count in counts.items() if count)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from datetime import datetime
 
 from evaluators.evaluation import Evaluation, Interval, Timed
-from evolve.display import wording
+from evolve.database.mail import Lease
+from evolve.display import sandbox, wording
 from evolve.display.costs import Talk, costs_data, costs_notes, costs_table
 from evolve.display.report import Report, Table, facts
 from evolve.observer import Progress
@@ -28,6 +30,10 @@ class Account:
     best_known_source: str = ""
     talk: Talk = field(default_factory=Talk)
     """With language models."""
+    leases: Sequence[Lease] = ()
+    """Those that are open."""
+    sandboxes: Mapping[str, int] = field(default_factory=dict)
+    """By level of the sandbox, how many programs were judged at it."""
     command: str = "evolve"
     """How this program is called here."""
 
@@ -44,7 +50,8 @@ def summarise(account: Account) -> Report:
         pairs += [("best program", _describe(best)), *_merit(best, account), ("held-out", held_out(best))]
     pairs += [("candidates", candidates(account.progress)), ("spent", spent(account.progress))]
     pairs += [
-        ("sandbox", _sandbox_warning(best or account.seed)),
+        ("leases", leases(account)),
+        ("sandbox", sandbox.warning(account.sandboxes)),
         ("stored in", account.directory),
         ("next", _next_steps(account)),
     ]
@@ -111,6 +118,15 @@ def spent(progress: Progress) -> str:
     return text + (f", ${charge.dollars:.2f}" if charge.dollars else "")
 
 
+def leases(account: Account) -> str:
+    """Who was given work and has not answered, and until when the run counts on them."""
+    return "\n".join(
+        f"{lease.id} of {lease.agent}, on program {lease.parent}, until "
+        f"{datetime.fromtimestamp(lease.expires_at).astimezone():%Y-%m-%d %H:%M:%S}"
+        for lease in account.leases
+    )
+
+
 def _describe(program: Program) -> str:
     note = f": {program.note}" if program.note else ""
     return f"{program.number} ({program.operator}, generation {program.generation}{note})"
@@ -137,13 +153,6 @@ def _value_merit(score: float, account: Account) -> str:
     if account.best_known is not None:
         parts.append(f"best published {account.best_known:.10g}")
     return "; ".join(parts) + (f"\n{account.best_known_source}" if account.best_known_source else "")
-
-
-def _sandbox_warning(program: Program | None) -> str:
-    verdict = program.verdict if program else None
-    if verdict is None or verdict.environment.sandbox == "full":
-        return ""
-    return f"{verdict.environment.sandbox}: a candidate may have cheated; do not publish these numbers"
 
 
 def _next_steps(account: Account) -> str:
@@ -187,5 +196,8 @@ def _data(account: Account) -> dict[str, object]:
         "verdicts": dict(progress.verdicts),
         "spent": asdict(progress.spent),
         "caps": progress.caps.model_dump(exclude_none=True),
+        "sandbox": sandbox.lowest(account.sandboxes),
+        "sandboxes": dict(account.sandboxes),
+        "leases": [asdict(lease) for lease in account.leases],
         "models": costs_data(account.talk),
     }

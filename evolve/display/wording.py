@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from evaluators.evaluation import Interval, Status
-from evolve.types import StopReason
+from evolve.types import AddStatus, StopReason
 
 _MINUTE, _HOUR = 60, 3600
 _REASONS: Mapping[str, str] = {
@@ -18,11 +18,21 @@ _REASONS: Mapping[str, str] = {
     StopReason.TARGET: "the target was reached",
     StopReason.EXHAUSTED: "the proposers have nothing new to offer",
 }
+_PLACEMENTS: Mapping[AddStatus, str] = {
+    AddStatus.NOT_ADDED: "took no cell of the archive",
+    AddStatus.IMPROVE: "took the place of another in its cell of the archive",
+    AddStatus.NEW: "took an empty cell of the archive",
+}
 
 
 def reason(text: str) -> str:
     """Why a run ended, in words; what is no :class:`~evolve.types.StopReason` is words already."""
     return _REASONS.get(text, text)
+
+
+def placement(status: AddStatus | None) -> str:
+    """What a program got in the archive; nothing of one that is not placed yet."""
+    return "" if status is None else _PLACEMENTS[status]
 
 
 def ratio(interval: Interval) -> str:

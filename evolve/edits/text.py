@@ -61,7 +61,7 @@ def left_out_line(text: str, known: str) -> str | None:
 
 def first_words(prose: str, most: int = 200) -> str:
     """The first line that says something, without Markdown, for people. Names and expressions keep their characters."""
-    for line in prose.split("\n"):
+    for line in prose.splitlines():
         plain = _LINE_MARK.sub("", line)
         for emphasis in _EMPHASIS if "*" in plain else ():
             plain = emphasis.sub(r"\1", plain)

@@ -32,7 +32,7 @@ class Reward:
     gain: float
     """Logarithm of score over the parent's score; 0 for whatever failed or is no better."""
     dollars: float
-    """Model calls, repairs and continuations included."""
+    """Model calls, repairs and continuations included; 0 where the model has no price."""
     device_s: float
     """Device seconds its evaluation took."""
 
@@ -77,14 +77,23 @@ class GainPerCost:
     Args:
         weights: prior weights; they decide alone at first, and an arm of weight 0 is never drawn.
         usd_per_device_s: what a second of the device is worth.
+        priced: whether every model has a price. Where one has none, dollars say nothing of how models compare: they
+            count for no arm, and what took nothing of the device costs as much as an average proposal, not nothing.
         explore: share of the draws that go by the weights whatever was learnt.
         memory: how much a result counts after one more of the same arm.
     """
 
     def __init__(
-        self, weights: Mapping[Arm, float], usd_per_device_s: float, explore: float = 0.1, memory: float = 0.99
+        self,
+        weights: Mapping[Arm, float],
+        usd_per_device_s: float,
+        *,
+        priced: bool = True,
+        explore: float = 0.1,
+        memory: float = 0.99,
     ) -> None:
         self._weights = dict(weights)
+        self._priced = priced
         self._usd_per_device_s = usd_per_device_s
         self._explore = explore
         self._memory = memory
@@ -100,13 +109,23 @@ class GainPerCost:
 
     def learn(self, arm: Arm, reward: Reward) -> None:
         """See :class:`ArmPolicy`."""
+        cost = self._cost(reward)
         record = self._records.setdefault(arm, _Record())
         for name in ("tries", "successes", "gain", "cost"):
             setattr(record, name, getattr(record, name) * self._memory)
         record.tries += 1
         record.successes += reward.gain > 0
         record.gain += max(0.0, reward.gain)
-        record.cost += reward.dollars + reward.device_s * self._usd_per_device_s
+        record.cost += cost
+
+    def _cost(self, reward: Reward) -> float:
+        device = reward.device_s * self._usd_per_device_s
+        if self._priced:
+            return reward.dollars + device
+        if reward.device_s:
+            return device
+        before = self._total()
+        return before.cost / before.tries if before.tries else 0.0
 
     def _total(self) -> _Record:
         records = self._records.values()

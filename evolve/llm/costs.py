@@ -33,7 +33,7 @@ class Tally:
         )
 
     def usd_per(self, improvements: int) -> float | None:
-        """Dollars for each accepted improvement; ``None`` where there was none."""
+        """Dollars for each improvement; ``None`` where there was none."""
         return self.usd / improvements if improvements else None
 
 

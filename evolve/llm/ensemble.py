@@ -129,18 +129,19 @@ class Ensemble:
         return self._policy
 
 
-def make_policy(settings: LlmSettings, operators: Mapping[str, float]) -> ArmPolicy:
+def make_policy(settings: LlmSettings, operators: Mapping[str, float], priced: bool = True) -> ArmPolicy:
     """The configured policy over all operators and models.
 
     Args:
         settings: the ``[llm]`` section.
         operators: every operator with its weight.
+        priced: whether every model has a price.
     """
     models = {ModelName.parse(model.name): model for model in settings.models}
     weights = {arm: models[arm.model].weight * operators[arm.operator] for arm in _arms(models, operators)}
     if settings.choose == "weights":
         return FixedWeights(weights)
-    return GainPerCost(weights, settings.usd_per_device_hour / _SECONDS_PER_HOUR)
+    return GainPerCost(weights, settings.usd_per_device_hour / _SECONDS_PER_HOUR, priced=priced)
 
 
 def _arms(models: Mapping[ModelName, ModelSettings], operators: Iterable[str]) -> list[Arm]:

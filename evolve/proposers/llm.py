@@ -7,29 +7,27 @@ and with the answers that were paid for.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import numpy as np
 
-from evaluators.task import Language, Task
 from evolve.database.model_records import Dialogue, Ending
 from evolve.edits.dialogue import Ask, Spoken, converse
 from evolve.edits.outcome import DECLINES, HOLDS_KEY, Edited
 from evolve.edits.reading import EditContext
 from evolve.errors import BudgetRefusedError, ProposerDownError
 from evolve.llm.answer import Answer
-from evolve.llm.bandit import Arm, Reward
-from evolve.llm.ensemble import Ensemble, Question
+from evolve.llm.bandit import Arm
+from evolve.llm.ensemble import Question
 from evolve.llm.errors import AllModelsDownError, CallError, CapError
 from evolve.llm.request import CallKey, Message, Request
 from evolve.llm.settings import ModelName
-from evolve.llm.waiting import Waiting
 from evolve.policies.credit import Credit
 from evolve.prompts.context import PromptContext
 from evolve.prompts.operators import OPERATORS, fitting
-from evolve.prompts.rendering import Prompt, PromptBook, TooLong
+from evolve.prompts.rendering import Prompt, TooLong
+from evolve.proposers.llm_parts import History, Parts, Subject
 from evolve.types import Dropped, Program, ProgramState, Proposal, ProposeContext, StopReason
 
 NAME = "llm"
@@ -40,87 +38,6 @@ KNOWN = "known"
 
 TOO_LONG = "too_long"
 """The outcome of a dialogue that could not be gone on with after a crash."""
-
-
-@dataclass(frozen=True)
-class Subject:
-    """What a model is to work on."""
-
-    parent: Program
-    language: Language
-    """Of the program that is to come."""
-
-
-class Briefing(Protocol):
-    """Knows the run."""
-
-    def subject(self, context: ProposeContext, rng: np.random.Generator, operator: str | None = None) -> Subject:
-        """What to work on: the context's parent, or something that promises more or that ``operator`` wants."""
-        ...
-
-    def begin(self, subject: Subject) -> None:
-        """A model is about to be asked for it; a draft that nobody could be asked for is nobody's attempt."""
-        ...
-
-    def facts(self, context: ProposeContext, subject: Subject) -> PromptContext:
-        """What a prompt may tell; its operator is still to be chosen."""
-        ...
-
-
-class Dialogues(Protocol):
-    """Where dialogues are written down: see :class:`evolve.database.storage.Storage`."""
-
-    def open_dialogues(self) -> Sequence[Dialogue]:
-        """Those that were broken off."""
-        ...
-
-    def open_dialogue(self, dialogue: Dialogue) -> None:
-        """One begins."""
-        ...
-
-    def redirect_dialogue(self, number: int, model: str) -> None:
-        """One that was broken off goes on with another model."""
-        ...
-
-
-class History(Protocol):
-    """What there is to learn from again: see :class:`evolve.database.storage.Storage`."""
-
-    def programs(self, *, state: ProgramState | None = None, proposer: str | None = None) -> Iterator[Program]:
-        """Programs, where they are finished in that order."""
-        ...
-
-    def endings(self) -> Sequence[tuple[Dialogue, Ending]]:
-        """Dialogues that became no program."""
-        ...
-
-
-class Learning(Protocol):
-    """Judges what a program was worth."""
-
-    def reward(self, program: Program) -> Reward:
-        """Of a finished program: its gain over its parents, and what it cost."""
-        ...
-
-    def wasted(self, number: int) -> Reward:
-        """Of a dialogue that became no program: what it cost."""
-        ...
-
-
-@dataclass(frozen=True)
-class Parts:
-    """What the proposer works with."""
-
-    task: Task
-    seed: str
-    """The task's seed program."""
-    ensemble: Ensemble
-    book: PromptBook
-    briefing: Briefing
-    learning: Learning
-    dialogues: Dialogues
-    waiting: Waiting
-    """While no model can be asked."""
 
 
 @dataclass(frozen=True)
@@ -163,7 +80,8 @@ class LlmProposer:
         try:
             spoken = await self._converse(context, draft)
         except CallError as error:
-            return Dropped(CALL_FAILED, str(error), self._learnt)
+            rests = error.failure.retry_after_s is not None  # All calls to that model end so.
+            return Dropped(CALL_FAILED, str(error), self._learnt, shared=rests)
         except CapError as error:
             raise BudgetRefusedError(error.reason) from None
         self._heard(draft.arm, spoken)

@@ -18,7 +18,8 @@ from evolve.llm.request import CallKey, Message
 from evolve.llm.settings import ModelName
 from evolve.model_books import stored_answer
 from evolve.prompt_facts import diverse
-from evolve.proposers.llm import CALL_FAILED, KNOWN, NAME, TOO_LONG, Subject, offered
+from evolve.proposers.llm import CALL_FAILED, KNOWN, NAME, TOO_LONG, offered
+from evolve.proposers.llm_parts import Subject
 from evolve.replay.errors import DifferenceError
 from evolve.replay.recording import Recording
 from evolve.replay.turns import RecordedTurns

@@ -90,6 +90,17 @@ def test_poison_is_nan_and_unwritten_outputs_are_named(armed):
     assert guard.unwritten(0) == "out"
 
 
+def test_an_eight_bit_output_that_looks_unwritten_is_suspected_and_not_convicted():
+    """What was left out is then compared; a right answer that happens to be the poison passes."""
+    layout = plan("w", (5,), [("out", "out", "u8", (40,))], 3)
+    with SharedBuffer("outputs", layout.output_bytes, read_only=False) as outputs:
+        guard = OutputGuard(layout, outputs, np.random.default_rng(0))
+        guard.arm()
+        slot_views(layout, memoryview(b""), outputs.view, 1)[0][-1] ^= 1
+        assert guard.unwritten_among([2, 1, 0]) == [2, 0]
+        assert guard.unwritten(2) is None
+
+
 def test_a_runner_can_neither_write_inputs_nor_shrink_any_buffer():
     for read_only in (True, False):
         buffer = SharedBuffer("b", 5000, read_only=read_only)

@@ -66,12 +66,10 @@ class Runner:
 
 class Checker:
     ordinary_family = "plain"
+    surprises = None
 
     def __init__(self):
         self.checked = 0
-
-    def surprise(self, workload, slots):
-        return None
 
     def check(self, *arguments, **more):
         self.checked += 1

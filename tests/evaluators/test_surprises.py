@@ -8,7 +8,7 @@ import pytest
 from evaluators import surprise
 from evaluators.check_set import CheckSet
 from evaluators.reference import load_reference
-from evaluators.surprise import Surprises
+from evaluators.surprise import ProcessSurprises, Surprises
 from evaluators.task_loading import load_task
 
 SOFTMAX = Path(__file__).parents[1] / "data" / "softmax_rows"
@@ -25,10 +25,22 @@ def stocked(tmp_path, monkeypatch):
     return reference, checks, Surprises(reference, checks)
 
 
+def process(surprises, seed):
+    return ProcessSurprises(surprises, np.random.default_rng(seed))
+
+
 def drawn(surprises, workload, count, seed):
-    seen = set()
-    rng = np.random.default_rng(seed)
-    return [surprises.draw(workload, SLOTS, rng, seen) for _ in range(count)]
+    one = process(surprises, seed)
+    found = []
+    for _ in range(count):
+        one.get_ready(workload, len(SLOTS), trials=False)
+        found += one.draw(workload, SLOTS)
+    return found
+
+
+def tried(one, workload, slots):
+    one.get_ready(workload, len(slots), trials=True)
+    return one.trial(workload, slots)
 
 
 def test_a_process_gets_each_input_once(stocked):
@@ -76,3 +88,30 @@ def test_what_is_drawn_ahead_asks_no_oracle(stocked, monkeypatch):
     assert asked == []  # it may compute on a device that is another candidate's now
     fresh.cases(workload, fresh.families(workload))
     assert len(asked) == len(fresh.families(workload))
+
+
+def test_trials_have_as_many_families_as_there_are_calls_until_the_process_has_had_them_all(stocked):
+    reference, _, surprises = stocked
+    workload, one = reference.task.search_workloads()[0], process(surprises, 5)
+    slots = SLOTS[: len(reference.families) - 2]
+    trials = [tried(one, workload, slots) for _ in range(3)]
+    given = [surprise.case for trial in trials for surprise in trial]
+    assert sorted(surprise.slots[0] for surprise in trials[0]) == slots
+    assert len({id(case) for case in given}) == len(given)
+    assert {case.family for case in given} | {one._next[workload.name].family} == set(reference.families)
+
+
+@pytest.mark.parametrize("large", [True, False])
+def test_nothing_is_made_in_the_pause_before_a_surprise_that_would_not_be_made_otherwise(tmp_path, monkeypatch, large):
+    """A process reads the clock: a pause that is longer must not tell of the round that follows it."""
+    monkeypatch.setattr(surprise, "SMALL_ELEMENTS", 0 if large else 1 << 30)
+    reference = load_reference(load_task(SOFTMAX))
+    surprises = Surprises(reference, CheckSet(reference, tmp_path, np.random.default_rng(1)))
+    workload, one = reference.task.search_workloads()[0], process(surprises, 8)
+    for _ in range(20):
+        one.get_ready(workload, len(SLOTS), trials=True)
+        with monkeypatch.context() as patch:
+            patch.setattr(CheckSet, "cases", None)  # fails if it is asked for one
+            one.draw(workload, SLOTS)
+            if one._rng.random() < 0.5:
+                one.trial(workload, SLOTS)

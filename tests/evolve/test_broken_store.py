@@ -42,6 +42,7 @@ async def test_a_full_disk_ends_the_run_and_resume_finds_everything(tmp_path: Pa
 
 def test_a_database_that_is_locked_for_long_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("evolve.database.engine.BUSY_TIMEOUT_MS", 50)
+    monkeypatch.setattr("evolve.database.engine.LOCK_PATIENCE_S", 0.0)
     world = World(tmp_path)
     with world.create() as run:
         other = sqlite3.connect(world.directory / "run.db", isolation_level=None)

@@ -2,13 +2,15 @@
 
 import json
 import re
+import shutil
 import sqlite3
 import stat
+from pathlib import Path
 
 import pytest
 
-from evaluators.evaluation import Status
-from evolve.testing import FakeJudge, fake_source
+from evaluators.evaluation import Environment, Status
+from evolve.testing import ENVIRONMENT, FakeJudge, fake_source
 
 
 @pytest.fixture
@@ -150,12 +152,56 @@ def test_a_rich_display_shows_the_same(evolve, run):
     assert "10 tried" in evolve("show", run, "--display", "rich").output
 
 
+WARNING = "a candidate may have cheated; do not publish these numbers"
+UNBOXED = Environment(device_class="fake:1", sandbox="none")
+
+
+def test_one_session_without_a_sandbox_shows_in_every_summary_of_a_run(evolve, toy):
+    """Also where seed and best were judged in the full one."""
+    evolve("run", toy, "--dir", "r", "--set", "caps.candidates=6")
+    evolve.judge.environment = UNBOXED
+    resumed = evolve("resume", "r", "--set", "caps.candidates=9")
+    stored = data(evolve("show", "r", "--json"))
+    assert data(evolve("best", "r", "--json"))["confirmation"]["environment"]["sandbox"] == "full"
+    assert "sandbox" not in evolve("show", "r", 1).output
+    assert stored["sandbox"] == "none"
+    assert 1 <= stored["sandboxes"]["none"] < stored["sandboxes"]["full"]
+    for said in (resumed, evolve("show", "r")):
+        assert f"none for {stored['sandboxes']['none']} programs: {WARNING}" in " ".join(said.output.split())
+    weak = stored["tried"]
+    for command in (["show", "r", weak], ["lineage", "r", weak]):
+        assert "sandbox none" in evolve(*command).output
+    evolve.judge.environment = ENVIRONMENT
+    later = evolve("resume", "r", "--set", "caps.candidates=12")
+    assert f"none for {stored['sandboxes']['none']} programs: {WARNING}" in " ".join(later.output.split())
+
+
+def test_checks_and_profiles_say_in_which_sandbox_they_ran(evolve, toy):
+    evolve.judge.profiles = True
+    commands = ["check", toy], ["profile", toy, toy / "seed.py"]
+    assert [WARNING in evolve(*command).output for command in commands] == [False, False]
+    evolve.judge.environment = UNBOXED
+    assert [f"none: {WARNING}" in evolve(*command).output for command in commands] == [True, True]
+    assert [data(evolve(*command, "--json"))["sandbox"] for command in commands] == ["none", "none"]
+
+
 def test_check_says_that_a_task_is_fit(evolve, toy):
     result = evolve("check", toy)
     assert result.exit_code == 0, result.output
     assert "seed program" in result.output
     assert "fit to search on" in result.output
     assert data(evolve("check", toy, "--json"))["rows"][0]["subject"] == "seed program"
+
+
+def test_check_warns_of_a_sorting_task_whose_content_only_moves(evolve, tmp_path):
+    folder = tmp_path / "sort_rows"
+    shutil.copytree(Path(__file__).parents[1] / "data" / "sort_rows", folder)
+    assert "warning" not in evolve("check", folder).output
+    toml = folder / "task.toml"
+    toml.write_text(toml.read_text().replace(', transform = "fresh"', ""))
+    assert "arg 'keys': rows of it only move" in evolve("check", folder, "--freeze").output
+    (warning,) = data(evolve("check", folder, "--json"))["warnings"]
+    assert 'set transform = "fresh"' in warning
 
 
 def test_check_refuses_a_task_whose_seed_fails(evolve, toy):
@@ -191,3 +237,16 @@ def test_the_prompt_of_a_run_that_met_its_cap_and_has_no_models(evolve, run):
     shown = evolve(*asking, "--set", "caps.seconds=0", "--set", lifted)
     assert shown.exit_code == 0, shown.output
     assert "ollama/x" in shown.output
+
+
+def test_what_became_of_a_program_is_said_in_words(evolve, run):
+    said = {evolve("show", run, number).output.split("state", 1)[1].splitlines()[0].strip() for number in range(1, 11)}
+    assert "finished, took an empty cell of the archive" in said
+    assert not any("_" in line for line in said), said
+
+
+def test_the_log_says_no_line_half(evolve, run):
+    with open(f"{run}/run.log") as file:
+        lines = file.read().splitlines()
+    assert any(line.endswith(" running") for line in lines)
+    assert not [line for line in lines if line.endswith((":", ": "))]

@@ -47,6 +47,30 @@ def test_resume_goes_on_where_the_run_stopped(evolve, toy):
     assert len(set(evolve.judge.evaluated)) == len(evolve.judge.evaluated)
 
 
+def test_resume_at_a_met_cap_starts_no_judge_and_says_what_to_raise(evolve, toy):
+    evolve("run", toy, "--dir", "r", "--set", "caps.candidates=5")
+    started = len(evolve.started)
+    result = evolve("resume", "r")
+    assert result.exit_code == 0, result.output
+    said = "the cap on candidates is met, nothing was started; raise it with --set caps.candidates=VALUE"
+    assert said in result.output.splitlines()
+    assert "5 tried: 5 passed" in result.output
+    assert json.loads(evolve("resume", "r", "--json").stdout)["reason"] == "candidates"
+    assert len(evolve.started) == started
+
+
+def test_what_a_crash_left_is_judged_although_the_cap_is_met(evolve, toy):
+    async def crash(method, source):
+        if method == "evaluate" and len(evolve.judge.evaluated) == 4:
+            raise RuntimeError
+
+    evolve.judge.before = crash
+    assert evolve("run", toy, "--dir", "r", "--set", "caps.candidates=5").exit_code == 1
+    evolve.judge.before = None
+    assert evolve("resume", "r").exit_code == 0
+    assert len(evolve.judge.evaluated) == 5
+
+
 def test_resume_lifts_a_cap(evolve, toy):
     assert evolve("run", toy, "--dir", "r", "--set", "caps.candidates=5").exit_code == 0
     data = json.loads(evolve("resume", "r", "--set", "caps.candidates=none", "--json").stdout)

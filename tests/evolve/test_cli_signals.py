@@ -89,7 +89,7 @@ def test_a_signal_before_a_run_goes_on_says_that_it_is_as_it_was(tmp_path, toy):
     whole = start(tmp_path, "run", toy, "--dir", "r", "--set", "caps.candidates=2")
     assert whole.wait(timeout=60) == 0
     before = (tmp_path / "r" / "run.db").read_bytes()
-    process = start(tmp_path, "resume", "r", "--never-ready")
+    process = start(tmp_path, "resume", "r", "--set", "caps.candidates=3", "--never-ready")
     read_until(process, "HANGING")
     process.send_signal(signal.SIGINT)
     _, error = process.communicate(timeout=30)

@@ -150,10 +150,16 @@ def test_a_summary_without_a_best_does_not_invent_one():
     assert "program 9 looked best and is not confirmed" in unconfirmed
 
 
-def test_a_missing_sandbox_shows_in_the_summary():
-    assert "sandbox" not in summary(program(7, evaluation())).parts[0]
-    text = summary(program(7, evaluation(sandbox="none"))).parts[0]
-    assert "none: a candidate may have cheated" in text
+def test_every_program_judged_in_less_than_the_full_sandbox_shows_in_the_summary():
+    def told(**levels):
+        return summarise(Account("r", "t", progress(best=program(7, evaluation())), None, sandboxes=levels))
+
+    assert "sandbox" not in told(full=12).parts[0]
+    assert told(full=12).data["sandbox"] == "full"
+    mixed = told(full=12, reduced=3, none=1)
+    assert "none for 1 program, reduced for 3 programs: a candidate may have cheated" in mixed.parts[0]
+    assert (mixed.data["sandbox"], mixed.data["sandboxes"]) == ("none", {"full": 12, "reduced": 3, "none": 1})
+    assert told(full=2, reduced=1).data["sandbox"] == "reduced"
 
 
 def test_a_value_is_compared_with_the_seed_and_the_best_published():

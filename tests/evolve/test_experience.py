@@ -9,15 +9,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from evaluators.evaluation import Status
+from evaluators.evaluation import Interval, Status, Timed
 from evolve.experience import Experience, Outcome, gain, grouped
 from evolve.lessons import lessons
 from evolve.prompt_facts import RunFacts, diverse
-from evolve.proposers.llm import Subject
+from evolve.proposers.llm_parts import Subject
 from evolve.rewards import Rewards
 from evolve.settings import Caps
 from evolve.testing import FakeJudge, fake_source, fake_task
-from evolve.types import ProposeContext
+from evolve.types import Program, ProposeContext
 from tests.evolve.searching import World, settings
 
 
@@ -33,6 +33,7 @@ def outcome(number: int, score: float | None = 1.0, *, parent: int = 1, **values
         "message": "" if score is not None else "no such intrinsic",
         "note": f"idea {number}",
         "changes": {},
+        "bounds": None if score is None else (score, score),
     }
     return Outcome(**{**defaults, **values})  # type: ignore[arg-type]
 
@@ -71,8 +72,22 @@ class TestLessons:
         found = texts(experience(task, tuned(2, 0.5, 1, B="1 -> 9"), tuned(3, 0.7, 1, B="1 -> 9")))
         assert found == {"B: 1 -> 9, all else equal, is worse": (2, 0)}
 
-    def test_noise_is_no_evidence(self, task) -> None:
-        assert texts(experience(task, tuned(2, 1.01, 1, B="1 -> 9"), tuned(3, 0.99, 1, B="1 -> 9"))) == {}
+    def test_what_was_not_told_apart_is_no_evidence_however_large_it_looks(self, task) -> None:
+        """The seed's interval is its score alone; both reach down, or up, to it."""
+        wide = [replace(tuned(2, 1.3, 1, B="1 -> 9"), bounds=(1.0, 1.6)), tuned(3, 1.0, 1, B="1 -> 9")]
+        wide.append(replace(tuned(4, 0.8, 1, B="1 -> 9"), bounds=(0.7, 1.1)))
+        assert texts(experience(task, *wide)) == {}
+
+    def test_a_small_difference_that_was_shown_is_evidence(self, task) -> None:
+        shown = [replace(tuned(n, 1.01, 1, B="1 -> 9"), bounds=(1.005, 1.02)) for n in (2, 3)]
+        assert texts(experience(task, *shown)) == {"B: 1 -> 9, all else equal, is better": (2, 0)}
+
+    def test_a_duel_with_the_parent_says_more_than_two_intervals(self, task) -> None:
+        won = replace(outcome(2, 1.5, note="prefetch"), bounds=(0.9, 2.0), margins={1: 1.25})
+        lost = replace(outcome(3, 1.1, note="unroll"), bounds=(0.9, 2.0), margins={1: 0.9})
+        open_ = replace(outcome(4, 1.4, note="align"), bounds=(0.9, 2.0))
+        found = texts(experience(task, won, lost, open_))
+        assert found == {"This change gained 25 % over the parent: prefetch": (1, 0)}
 
     def test_one_pair_is_no_lesson(self, task) -> None:
         assert texts(experience(task, tuned(2, 2.0, 1, B="1 -> 9"))) == {}
@@ -120,13 +135,15 @@ def test_gains_exist_for_scores_of_any_sign(score: float, before: float, expecte
     assert gain(score, before, 0.0) == pytest.approx(expected)
 
 
-async def test_what_the_database_says_equals_what_was_seen(tmp_path: Path) -> None:
-    world = World(tmp_path, settings(Caps(candidates=25)))
+@pytest.mark.parametrize("timed", [False, True])
+async def test_what_the_database_says_equals_what_was_seen(tmp_path: Path, timed: bool) -> None:
+    world = World(tmp_path, settings(Caps(candidates=25)), judge=FakeJudge(timed=timed))
     with world.create() as run:
         live = run.remember()
         await world.search(run)
         stored = Experience.stored(run.task, run.storage)
     assert len(live.outcomes) > 10
+    assert any(outcome.margins for outcome in live.outcomes) == timed
     assert stored.outcomes == live.outcomes
 
 
@@ -199,3 +216,27 @@ async def test_a_mended_program_gains_over_the_last_ancestor_that_passed(tmp_pat
     assert reward.gain == pytest.approx(math.log(2.0))
     assert reward.device_s == seed.evaluation.cost.device_s
     assert again.gain == 0.0
+
+
+async def test_a_speed_up_pays_where_intervals_or_a_duel_show_it(tmp_path: Path) -> None:
+    """By the score alone each of these is 20 % faster than its parent."""
+    world = World(tmp_path, settings(Caps(candidates=2), islands=1), judge=FakeJudge(timed=True))
+    world.proposer.make = lambda context: fake_source(1.015)
+    await world.run()
+    with world.view() as view:
+        seed, child = view.program(1), view.program(2)
+        assert child.evaluation is not None
+        assert isinstance(child.evaluation.timing, Timed)
+
+        def measured(number: int, low: float, high: float) -> Program:
+            interval = Interval(low=low, estimate=1.2, high=high, level=0.99)
+            timing = child.evaluation.timing.model_copy(update={"speedup": interval})
+            verdict = child.evaluation.model_copy(update={"score": 1.2, "timing": timing})
+            return replace(child, number=number, parents=(1,), evaluation=verdict, confirmation=None)
+
+        rewards = Rewards(world.task, view.storage, {1: seed}.__getitem__)
+        assert rewards.reward(measured(7, 1.1, 1.3)).gain == pytest.approx(math.log(1.2))
+        assert rewards.reward(measured(7, 1.005, 1.4)).gain == 0.0, "the parent may be as fast"
+        (duel,) = view.duels(2)[:1]
+        assert duel[1].ratio is not None
+        assert rewards.reward(measured(2, 0.9, 1.4)).gain == pytest.approx(math.log(duel[1].ratio.estimate))

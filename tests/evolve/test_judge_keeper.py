@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from pathlib import Path
+from threading import Event
 
 import pytest
 
@@ -80,3 +82,26 @@ async def test_what_it_waits_for_another_judge_is_not_its_fault() -> None:
 
     await JudgeKeeper(start, ready_s=0.01).open()
     assert not judge.closed
+
+
+async def test_an_answer_that_came_while_this_process_stood_still_is_heard() -> None:
+    """A lock on the database held the loop up for longer than the judge may take; the judge had answered in time."""
+    loop = asyncio.get_running_loop()
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+
+    async def start() -> FakeJudge:
+        return FakeJudge()
+
+    async def answer(_: object) -> bytes:
+        return await loop.sock_recv(ours, 9)
+
+    keeper = JudgeKeeper(start, ready_s=5.0)
+    await keeper.open()
+    with ours, theirs:
+        asking = asyncio.create_task(keeper.call(answer, 0.05))  # type: ignore[arg-type]
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        theirs.send(b"a verdict")
+        Event().wait(0.3)
+        assert await asking == b"a verdict"

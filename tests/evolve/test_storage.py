@@ -197,6 +197,17 @@ class TestStorage:
         assert stored.score == 2.5
         assert storage.run().best == 1
 
+    def test_a_level_of_the_sandbox_counts_programs_and_not_verdicts(self, storage: SqlStorage) -> None:
+        weak = Environment(device_class="fake:1", sandbox="none")
+        for number in (1, 2, 3):
+            queue_and_judge(storage, number)
+        for number in (2, 3):
+            storage.add_confirmation(number, evaluation().model_copy(update={"environment": weak}), ENTRY)
+        storage.add_program(program(4))
+        storage.add_evaluation(4, evaluation().model_copy(update={"environment": weak}), ENTRY)
+        storage.add_confirmation(4, evaluation().model_copy(update={"environment": weak}), ENTRY)
+        assert storage.sandboxes() == {"full": 3, "none": 3}
+
     def test_a_number_is_taken_once(self, storage: SqlStorage) -> None:
         storage.add_program(program(1))
         with pytest.raises(StorageError):
@@ -511,7 +522,8 @@ class TestStorage:
         storage.add_program(program(1))
         assert [p.number for p in storage.programs()] == [1]
 
-    def test_a_lock_that_is_not_given_back_is_one_line(self, tmp_path: Path) -> None:
+    def test_a_lock_that_is_not_given_back_is_one_line(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("evolve.database.engine.LOCK_PATIENCE_S", 0.0)
         url = f"sqlite:///{tmp_path}/shared.db"
         writer = SqlStorage.create(create_database(url), NewRun("a", "t", "h", SETTINGS))
         writer._connection.exec_driver_sql("PRAGMA busy_timeout = 1")

@@ -116,6 +116,8 @@ SOURCES = st.one_of(
 TEXTS = st.text(st.characters(exclude_categories=()), max_size=200)
 
 
+@example("// build-flags: \ud800")
+@example(SEED.replace("int b;", "// build-flags: -O3 \u2028-fplugin=x"))
 @given(SOURCES)
 @ANY
 def test_any_source_is_taken_or_refused_in_one_printable_line(source):

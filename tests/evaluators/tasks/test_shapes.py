@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+import gc
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -68,3 +72,34 @@ def test_axes_come_in_order_of_first_appearance():
     ]
     assert axis_names(args) == ("N", "K", "M", "B")
     assert evaluate_shape(args[0], {"N": 8, "K": 1, "M": 5}) == (5, 3, 5)
+
+
+class Cyclic:
+    """Has the collector run Python, and with it other threads, in the middle of what allocates."""
+
+    def __init__(self):
+        self.itself = self
+
+    def __del__(self):
+        for _ in range(100):
+            pass
+
+
+def test_threads_may_parse_side_by_side():
+    """Python 3.11 alone fails here without care: nearly always within so many expressions."""
+    thresholds, interval = gc.get_threshold(), sys.getswitchinterval()
+    gc.set_threshold(5, 2, 2)
+    sys.setswitchinterval(1e-6)
+
+    def parse(start):
+        for n in range(start, start + 1000):
+            Cyclic()
+            assert evaluate_expression(f"(M + {n}) * (N // 2) - (1 + (2 + (3 + 4)))", {"M": 0, "N": 2}) == n - 10
+        return True
+
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            assert all(pool.map(parse, range(10, 40010, 10000)))
+    finally:
+        gc.set_threshold(*thresholds)
+        sys.setswitchinterval(interval)

@@ -65,6 +65,15 @@ def test_ask_lays_out_a_file_and_says_how_to_hand_it_in(evolve: CommandLine, run
     assert "# Program 1, the one to work on" in (work / "briefing.md").read_text()
 
 
+def test_show_names_the_leases_that_are_open(evolve: CommandLine, run: Path) -> None:
+    assert "leases  " not in evolve("show", "night").output
+    asked(evolve, "--agent", "ann", "--count", "2")
+    evolve("steer", "night", "release", 1)
+    shown = evolve("show", "night").output
+    assert "leases        2 of ann, on program 1, until 20" in shown
+    assert [lease["id"] for lease in json.loads(evolve("show", "night", "--json").output)["leases"]] == [2]
+
+
 def test_tell_prints_the_number_and_with_wait_the_verdict(evolve: CommandLine, run: Path) -> None:
     lease = asked(evolve, "--agent", "ann")
     (evolve.folder / "mine.py").write_text(fake_source(3.0))

@@ -18,6 +18,7 @@ from evolve.llm.journal import CallEnd, MemoryJournal
 from evolve.llm.prices import Price, PriceList
 from evolve.llm.request import Message, Request
 from evolve.llm.settings import LlmSettings, ModelName, ModelSettings, PatienceSettings, ProviderSettings
+from evolve.model_books import RunGate, RunJournal
 from evolve.testing_llm.clock import FastClock
 from evolve.testing_llm.model_server import Manners, ModelServer
 from evolve.testing_llm.replies import Reply, Script
@@ -31,8 +32,8 @@ class Pair:
 
     server: ModelServer
     client: ModelClient
-    journal: MemoryJournal
-    purse: Purse
+    journal: MemoryJournal | RunJournal
+    purse: Purse | RunGate
     clock: FastClock
 
     def request(self, prompt: str = "Make it faster.", provider: str = "local", **settings: Any) -> Request:
@@ -65,12 +66,13 @@ async def joined(
     script: Script,
     manners: Manners | None = None,
     *,
-    purse: Purse | None = None,
+    purse: Purse | RunGate | None = None,
+    journal: MemoryJournal | RunJournal | None = None,
     patience: dict[str, Any] | None = None,
     provider: dict[str, Any] | None = None,
     factor: float = 50.0,
 ) -> AsyncIterator[Pair]:
-    clock, journal, purse = FastClock(factor), MemoryJournal(), purse or Purse()
+    clock, journal, purse = FastClock(factor), journal or MemoryJournal(), purse or Purse()
     async with ModelServer(script, manners) as server:
         wires = {"local": wire, "second": "anthropic"}
         settings = LlmSettings(

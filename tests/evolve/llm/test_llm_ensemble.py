@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -244,6 +245,41 @@ def test_device_time_counts_as_cost():
         policy.learn(DEAR, Reward(0.1, 0.01, 60.0))
     rng = np.random.default_rng(0)
     assert {policy.choose((GOOD, DEAR), rng) for _ in range(50)} == {GOOD}
+
+
+PRICED, UNPRICED = Arm("diff", A), Arm("diff", B)
+
+
+def _shares(policy: GainPerCost, useful: dict[Arm, float], rounds: int = 2000) -> Counter[Arm]:
+    """Every useful answer takes a second of the device and gains as often and as much; the others are wasted."""
+    rng, drawn = np.random.default_rng(3), Counter()
+    for _ in range(rounds):
+        arm = policy.choose((PRICED, UNPRICED), rng)
+        dollars = 0.01 if arm is PRICED else 0.0
+        gain = math.log(1.05) if rng.random() < 0.3 else 0.0
+        policy.learn(arm, Reward(gain, dollars, 1.0) if rng.random() < useful[arm] else Reward(0.0, dollars, 0.0))
+        drawn[arm] += 1
+    return drawn
+
+
+def test_a_model_without_a_price_is_not_taken_for_free():
+    alike = {PRICED: 1.0, UNPRICED: 1.0}
+    free = _shares(GainPerCost(dict.fromkeys(alike, 1.0), usd_per_device_s=0.001), alike)
+    assert free[UNPRICED] > 1500, "counted as free it would win"
+    drawn = _shares(GainPerCost(dict.fromkeys(alike, 1.0), usd_per_device_s=0.001, priced=False), alike)
+    assert 600 < drawn[UNPRICED] < 1400, "neither is preferred"
+
+
+def test_without_prices_device_time_still_counts_and_waste_is_not_free():
+    policy = GainPerCost({PRICED: 1.0, UNPRICED: 1.0}, usd_per_device_s=0.001, priced=False, explore=0.0)
+    for _ in range(50):
+        policy.learn(PRICED, Reward(0.1, 9.0, 1.0))
+        policy.learn(UNPRICED, Reward(0.1, 0.0, 60.0))
+    rng = np.random.default_rng(0)
+    assert {policy.choose((PRICED, UNPRICED), rng) for _ in range(50)} == {PRICED}
+    wasteful = {PRICED: 1.0, UNPRICED: 0.05}
+    drawn = _shares(GainPerCost(dict.fromkeys(wasteful, 1.0), usd_per_device_s=0.001, priced=False), wasteful)
+    assert drawn[PRICED] > 1500
 
 
 def test_before_any_success_the_weights_decide():

@@ -136,11 +136,12 @@ def test_a_model_without_a_price_costs_an_unknown_amount_and_not_zero(evolve, to
         file = configured(tmp_path / "c.toml", server, models=models, caps={"candidates": 3})
         result = evolve("run", toy, "--config", file, "--dir", "r")
     assert result.exit_code == 0
+    assert result.output.count("local/unpriced has no price: operators and models are chosen by gain per device") == 1
     assert "2 requests to models without a price: the dollars are not all" in result.output
-    (row,) = (line.split() for line in result.output.splitlines() if line.startswith("local/unpriced"))
-    assert (row[2:4], row[-3:]) == (["2", "2"], ["unpriced", "2", "-"]), "what it costs each nobody knows"
+    (row,) = (line.split() for line in result.output.splitlines() if line.startswith("local/unpriced  "))
+    assert (row[2:4], row[-4:]) == (["2", "2"], ["unpriced", "2", "2", "-"]), "what it costs each nobody knows"
     sums = json.loads(evolve("show", "r", "--json").stdout)["models"]["total"]
-    assert (sums["unpriced"], sums["accepted"], sums["dollars_per_accepted"]) == (2, 2, None)
+    assert (sums["unpriced"], sums["improved"], sums["dollars_per_improvement"]) == (2, 2, None)
     with look(evolve.folder) as view:
         assert [c.reply.dollars for c in view.storage.model_calls()] == [None, None]
 

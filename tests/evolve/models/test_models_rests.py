@@ -23,8 +23,31 @@ def test_a_model_that_is_rate_limited_for_a_day_holds_nobody_up(evolve, toy, tmp
     assert "local/m1: rate_limited (HTTP 429): Rate limit reached; the model rests for 86400 s" in result.output
     asked = [a.body["model"] for a in server.asked]
     assert asked.count("m1") <= 8, "those that were in flight"
+    log = (evolve.folder / "r" / "run.log").read_text()
+    assert log.count("the model rests for 86400 s") == 1, "not a line for each of them"
     with look(evolve.folder) as view:
         assert {p.model for p in view.storage.programs() if p.proposer == "llm"} == {"local/m2"}
+
+
+def test_calls_that_end_together_for_a_rest_are_not_taken_for_a_search_without_ideas(
+    evolve, toy, tmp_path, monkeypatch
+):
+    """As many in flight to one model as a search gives up after."""
+    monkeypatch.setattr("evolve.llm.breaker._BRIEF_S", 0.0)
+
+    def script(asked):
+        limited = asked.number <= 4
+        return Reply(answer(asked.number, 1.1), fault=Fault.RATE_LIMIT_AFTER if limited else None, retry_after="1")
+
+    with serving(script) as server:
+        search, patience = (
+            {"proposals": 4, "give_up_after": 4},
+            {"backoff_most_s": 0.5, "failures": 99, "outage_s": 30.0},
+        )
+        caps = {"candidates": 9, "seconds": 60.0}
+        file = configured(tmp_path / "c.toml", server, caps=caps, search=search, llm__patience=patience)
+        result = evolve("run", toy, "--config", file, "--dir", "r")
+    assert "the cap on candidates was met" in result.output
 
 
 def test_a_rate_limit_that_outlasts_the_outage_pauses_the_run_at_once(evolve, toy, tmp_path):

@@ -39,7 +39,7 @@ def test_models_improve_on_the_seed_and_the_books_equal_the_servers(evolve, toy,
     assert total["tokens_in"] == sum(b.input_tokens for b in server.billed)
     assert total["tokens_out"] == sum(b.output_tokens for b in server.billed)
     assert total["dollars"] == pytest.approx(owed(server))
-    assert total["dollars_per_accepted"] == pytest.approx(owed(server) / total["accepted"])
+    assert total["dollars_per_improvement"] == pytest.approx(owed(server) / total["improved"])
     assert data["spent"]["charge"]["dollars"] == pytest.approx(owed(server))
     assert set(data["models"]["by_model"]) == {"local/m1"}
     with look(evolve.folder) as view:

@@ -115,6 +115,7 @@ def _verdicts() -> None:
         sa.Column("program", sa.Integer(), nullable=False),
         sa.Column("kind", sa.String(length=20), nullable=False),
         sa.Column("device_class", sa.Text(), nullable=False),
+        sa.Column("sandbox", sa.String(length=20), nullable=False),
         sa.Column("status", sa.String(length=20), nullable=False),
         sa.Column("stage", sa.String(length=20), nullable=False),
         sa.Column("score", sa.Float(), nullable=True),
