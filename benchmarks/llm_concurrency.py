@@ -17,7 +17,7 @@ CPU time of this one process for each proposal on the shipped task ``q4_matvec_c
 * *stand-in*: the pieces that take the SDKs' place, read and dropped. It is in all that is *own*, and so is a turn of
   the event loop for each piece, which the SDKs' share has as well.
 
-The models are a server in a process of its own that streams an answer of about 1,600 characters in some 70 pieces.
+The models are a server in a process of its own that streams an answer of about 1,400 characters in some 60 pieces.
 What *a run* costs beyond *own, a run* and the SDKs is what they cost each other: the caches of one core hold only so
 much.
 """
