@@ -159,7 +159,7 @@ def lay_out(
 
 def _tell_where(cache: Path) -> None:
     """Triton finds a kernel's files by their whole paths: without them it would compile everything anew."""
-    for group in cache.glob("*/__grp__*"):
+    for group in filter(Path.is_file, cache.glob("*/__grp__*")):  # a builder may leave folders of any name
         parts = {path.name: str(path) for path in group.parent.iterdir() if not path.name.startswith("__grp__")}
         group.unlink()
         group.write_text(json.dumps({"child_paths": parts}))

@@ -8,7 +8,7 @@ import socket
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -166,6 +166,8 @@ class CudaSession(Session):
         """Run the calls of these slots: one launch where they were captured, else one request for all of them."""
         self._seal.close_over(self.layout.input_bytes)
         self._gpu.synchronize()
+        if not self._gpu.settles():  # work can also have waited for what was just written
+            self._blame_for_what_runs()
         nonce = secrets.randbits(64)
         sequences = self.layout.sequences
         if tuple(slots) in sequences:
@@ -190,7 +192,7 @@ class CudaSession(Session):
         broken = self._seal.broken()
         if broken == LEFT_RUNNING:
             self._blame_for_what_runs()
-        if broken:
+        elif broken:
             raise CandidateFailure(Status.CHEATING, broken)
         nothing = (np.empty(0, np.intp), np.empty(0, np.uint8))
         return RoundTime(asked.total_ns, tuple(slots), (places, seen), nothing, waited_share=0.0)
@@ -220,16 +222,18 @@ class CudaSession(Session):
         if self._device_guard is not None:
             self._device_guard.close()
 
-    def _blame_for_what_runs(self) -> None:
+    def _blame_for_what_runs(self) -> NoReturn:
         """End the runner: what still runs then is not its work.
 
         Raises:
+            CandidateFailure: nothing does.
             JudgeError: something does.
         """
         self.child.kill()
         self.child.wait(AFTERMATH_S)
         if not self._gpu.settles(AFTERMATH_S):
             raise JudgeError("others use this device: work goes on there after the runner was ended")
+        raise CandidateFailure(Status.CHEATING, LEFT_RUNNING)
 
     def _address(self, writable: bool, slot: int) -> int:
         if writable:

@@ -72,6 +72,7 @@ def test_a_profiled_process_finds_the_kernels_that_were_compiled_before(zygote, 
 
     task = GPU_TASKS["softmax"]
     program = build(zygote, task, "triton", "sm_90")
+    (program.artifact / "odd" / "__grp__folder").mkdir(parents=True, exist_ok=True)
     workload = task.search_workloads()[0]
     lay_out(tmp_path, program, task, workload, {"x": np.ones(tuple(workload.axes.values()), np.float32)})
     monkeypatch.setattr(knobs.cache, "dir", str(tmp_path / "triton"))

@@ -35,7 +35,7 @@ def opened():
     log, log_end = os.pipe()
     child = SimpleNamespace(log=log, pidfd=-1, resume=lambda: None, stop=lambda deadline_s: 0, used_ns=lambda: 0)
     seal = SimpleNamespace(close_over=lambda size: None, broken=lambda: None)
-    gpu = SimpleNamespace(synchronize=lambda: None, upload=None)
+    gpu = SimpleNamespace(synchronize=lambda: None, upload=None, settles=lambda: True)
     memory = SimpleNamespace(address=0, size=1 << 20)
     made = CudaSession(child, ours, (memory, memory), gpu, seal, Answering())
     made._layout = Layout("w", (), (), 0, 0, 4)
@@ -89,6 +89,7 @@ def test_rounds_count_in_what_a_program_may_take_in_one_judgement(opened, monkey
     assert caught.value.status is Status.TIMEOUT
 
 
+@pytest.mark.parametrize("before", [True, False], ids=["before a round", "after it"])
 @pytest.mark.parametrize(
     ("settles", "error", "words"),
     [
@@ -96,14 +97,16 @@ def test_rounds_count_in_what_a_program_may_take_in_one_judgement(opened, monkey
         pytest.param(False, JudgeError, "others use this device", id="it goes on when the program is gone"),
     ],
 )
-def test_a_program_is_blamed_for_work_only_if_that_ends_with_it(opened, settles, error, words):
+def test_a_program_is_blamed_for_work_only_if_that_ends_with_it(opened, before, settles, error, words):
     made, _ = opened
     ended = []
     made.child.kill = lambda: ended.append("killed")
     made.child.wait = lambda timeout_s: ended.append("waited for")
-    made._seal.broken = lambda: LEFT_RUNNING
+    made._seal.broken = lambda: None if before else LEFT_RUNNING
 
-    def settled(within_s):
+    def settled(within_s=None):
+        if within_s is None:
+            return not before
         assert ended == ["killed", "waited for"]
         return settles
 
