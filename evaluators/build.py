@@ -102,8 +102,8 @@ class Builds:
     ) -> None:
         """``beside_rounds``: programs are built while others are timed, so compilers give way."""
         self._zygote = zygote
-        self._cpus = cpus
-        self._nice = GIVING_WAY if beside_rounds else 0
+        self.cpus = cpus
+        self.nice = GIVING_WAY if beside_rounds else 0
         self._arch = arch
         self._work = scratch / "build"
         self._store = scratch / "artifacts"
@@ -207,8 +207,8 @@ class Builds:
                 file_bytes=ARTIFACT_CAP,
                 processes=COMPILER_PROCESSES,
             ),
-            cpus=self._cpus,
-            nice=self._nice,
+            cpus=self.cpus,
+            nice=self.nice,
             environment={"TMPDIR": str(folder)},
             python_packages=built.packages,
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import replace
 
 from evaluators.arena import Arena
@@ -116,16 +116,18 @@ class KernelJudge:
 
         def stages(trail: Trail, program: BuiltProgram) -> Evaluation:
             fresh = drawn.pop()
-            with self._case(self.arena, program, trail) as case:
-                smoke(self.bench, self.arena, case)
-                correctness(self.bench, self.arena, case, workloads, fresh)
-                trail.enter(Stage.CONFIRMATION)
-                speedup = self._fixed_rounds(case, every_baseline=every_baseline)
-                self._attest(case)
-                self._platform.sanitize(self.bench, case)
-            calibrations = dict(self.calibrations)
-            contenders = sorted({name for c in self.calibrations.values() for name in c.contenders})
-            calibrations |= self._heldout.measure(case, fresh, contenders, self._case)
+            with closing(self._platform.inspect(self.bench, program)) as inspection:
+                with self._case(self.arena, program, trail) as case:
+                    smoke(self.bench, self.arena, case)
+                    correctness(self.bench, self.arena, case, workloads, fresh)
+                    trail.enter(Stage.CONFIRMATION)
+                    speedup = self._fixed_rounds(case, every_baseline=every_baseline)
+                    self._attest(case)
+                    inspection.memory()
+                calibrations = dict(self.calibrations)
+                contenders = sorted({name for c in self.calibrations.values() for name in c.contenders})
+                calibrations |= self._heldout.measure(case, fresh, contenders, self._case)
+                inspection.races(case)
             return passed_evaluation(self._subject(source), case, calibrations, speedup, confirmed=True)
 
         return self._judged(source, language, stages, PATIENCE_S, draw)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from evaluators.arena import Arena
-from evaluators.build import Builds, build_exchange
+from evaluators.build import Builds, BuiltProgram, build_exchange
 from evaluators.ceilings import Ceilings, measure_ceilings
 from evaluators.layout import Layout
 from evaluators.plan import RoundPlan, round_plan
@@ -20,6 +20,39 @@ if TYPE_CHECKING:
     from evaluators.evaluation import Attestation
     from evaluators.failure import CandidateFailure
     from evaluators.profile import Profile
+
+
+class Inspection(Protocol):
+    """What tools find in one program while it is confirmed. They may be on their way from its beginning on."""
+
+    def memory(self) -> None:
+        """Accesses beyond the program's buffers, on small shapes.
+
+        Raises:
+            CandidateFailure: there are some.
+        """
+        ...
+
+    def races(self, case: Case) -> None:
+        """Races, the last that is looked for; what was found, or why nothing, is added to the attestation."""
+        ...
+
+    def close(self) -> None:
+        """End what still runs."""
+        ...
+
+
+class NoInspection:
+    """Where guard zones are what there is."""
+
+    def memory(self) -> None:
+        """See :class:`Inspection`."""
+
+    def races(self, case: Case) -> None:
+        """See :class:`Inspection`."""
+
+    def close(self) -> None:
+        """See :class:`Inspection`."""
 
 
 class Platform(Protocol):
@@ -62,12 +95,8 @@ class Platform(Protocol):
         """
         ...
 
-    def sanitize(self, bench: Bench, case: Case) -> None:
-        """Look for accesses beyond a program's buffers, on small shapes; what is found is added to its attestation.
-
-        Raises:
-            CandidateFailure: there are some.
-        """
+    def inspect(self, bench: Bench, program: BuiltProgram) -> Inspection:
+        """Begin to look into a program that is about to be confirmed; to be closed before the device is given back."""
         ...
 
     def observe(
@@ -120,8 +149,10 @@ class CpuPlatform:
     ) -> Attestation | None:
         """See :class:`Platform`. Each call is asked for and answered by itself: nothing is left to attest."""
 
-    def sanitize(self, bench: Bench, case: Case) -> None:
-        """See :class:`Platform`. Guard zones are what there is here."""
+    def inspect(self, bench: Bench, program: BuiltProgram) -> NoInspection:
+        """See :class:`Platform`."""
+        del bench, program
+        return NoInspection()
 
     def observe(
         self, profile: Profile, bench: Bench, arena: Arena, case: Case, calibration: WorkloadCalibration

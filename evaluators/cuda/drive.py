@@ -1,9 +1,13 @@
-"""Calls a program once on arguments that lie in files. A script that needs nothing of ours: profilers start it.
+"""Calls a program on arguments that lie in files. A script that needs nothing of ours: profilers start it.
 
     python drive.py FOLDER
 
-``FOLDER/order.json`` says what to call; inputs are files beside it. Every argument is an allocation of its own, exactly
-as large as it must be, so that a sanitizer sees what lies beyond. What comes out is looked at by nobody.
+``FOLDER/order.json`` says what to call, and on which examples, one after another; inputs are files beside it. Every
+argument is an allocation of its own, exactly as large as it must be, so that a sanitizer sees what lies beyond, and is
+given back before the next example. What comes out is looked at by nobody.
+
+Whatever can be imported and compiled without the device and without the program comes first. Then it waits until a
+byte can be read from the pipe ``FOLDER/gate``: the device may be somebody else's until then.
 """
 
 # ruff: noqa: PLC0415
@@ -13,21 +17,42 @@ import importlib
 import json
 import os
 import sys
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+GATE, OPEN = "gate", b"+"
+"""The pipe's name, and what opens the gate."""
+DEVICES = "devices.json"
 
 
 def main() -> int:
     """Call what the order says; the exit status."""
     folder = Path(sys.argv[1])
     order = json.loads((folder / "order.json").read_text())
-    calls = order.get("calls", 1)
-    if order["language"] == "cuda":
-        return drive_shared_object(folder, order, calls)
-    return drive_python(folder, order, calls)
+    drive = drive_shared_object if order["language"] == "cuda" else drive_python(folder, order)
+    (folder / DEVICES).write_text(json.dumps(open_devices()))
+    if (folder / GATE).open("rb", buffering=0).read(1) != OPEN:
+        return 1
+    return drive(folder, order)
 
 
-def drive_shared_object(folder: Path, order: dict[str, Any], calls: int) -> int:
+def open_devices() -> list[str] | None:
+    """What the processes of this box hold open below ``/dev``, the tool's too; ``None`` where that cannot be seen."""
+    found = set()
+    try:
+        processes = [name for name in os.listdir("/proc") if name.isdecimal()]
+        for process in processes:
+            for descriptor in os.listdir(f"/proc/{process}/fd"):
+                with suppress(FileNotFoundError):
+                    found.add(os.readlink(f"/proc/{process}/fd/{descriptor}"))
+    except OSError:
+        return None
+    return sorted(name for name in found if name.startswith("/dev/")) if processes else None
+
+
+def drive_shared_object(folder: Path, order: dict[str, Any]) -> int:
     """``extern "C" void ENTRY(pointers, axes, stream)`` on the default stream of the primary context."""
     cuda = ctypes.CDLL("libcuda.so.1")
     context, device = ctypes.c_void_p(), ctypes.c_int()
@@ -35,20 +60,28 @@ def drive_shared_object(folder: Path, order: dict[str, Any], calls: int) -> int:
     check(cuda, cuda.cuDeviceGet(ctypes.byref(device), 0))
     check(cuda, cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), device))
     check(cuda, cuda.cuCtxSetCurrent(context))
-    pointers = []
-    for argument in order["arguments"]:
-        address = ctypes.c_ulonglong()
-        size = ctypes.c_size_t(max(argument["nbytes"], 1))
-        check(cuda, cuda.cuMemAlloc_v2(ctypes.byref(address), size))
-        if argument["file"]:
-            content = (folder / argument["file"]).read_bytes()
-            check(cuda, cuda.cuMemcpyHtoD_v2(address, content, ctypes.c_size_t(len(content))))
-        pointers.append(ctypes.c_void_p(address.value))
-    entry = getattr(ctypes.CDLL(str(folder / order["program"])), order["entry"])
-    for _ in range(calls):
-        entry(*pointers, *(ctypes.c_int64(value) for value in order["scalars"]), ctypes.c_void_p(0))
-    check(cuda, cuda.cuCtxSynchronize())
+    entry = None
+    for example in order["examples"]:
+        addresses = [_allocated(cuda, folder, argument) for argument in example["arguments"]]
+        if entry is None:
+            entry = getattr(ctypes.CDLL(str(folder / order["program"])), order["entry"])
+        pointers = [ctypes.c_void_p(address.value) for address in addresses]
+        scalars = [ctypes.c_int64(value) for value in example["scalars"]]
+        for _ in range(order.get("calls", 1)):
+            entry(*pointers, *scalars, ctypes.c_void_p(0))
+        check(cuda, cuda.cuCtxSynchronize())
+        for address in addresses:
+            check(cuda, cuda.cuMemFree_v2(address))
     return 0
+
+
+def _allocated(cuda: ctypes.CDLL, folder: Path, argument: dict[str, Any]) -> ctypes.c_ulonglong:
+    address = ctypes.c_ulonglong()
+    check(cuda, cuda.cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(max(argument["nbytes"], 1))))
+    if argument["file"]:
+        content = (folder / argument["file"]).read_bytes()
+        check(cuda, cuda.cuMemcpyHtoD_v2(address, content, ctypes.c_size_t(len(content))))
+    return address
 
 
 _BUILD_FACTS = "_sysconfigdata_"
@@ -68,26 +101,64 @@ class Granted:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 
-def drive_python(folder: Path, order: dict[str, Any], calls: int) -> int:
-    """``def ENTRY(tensors, axes)`` over torch tensors."""
+def drive_python(folder: Path, order: dict[str, Any]) -> Callable[[Path, dict[str, Any]], int]:
+    """Import what the program will, and nothing of the program's; returns what calls it."""
     sys.meta_path.insert(0, Granted([*order["packages"], Path(order["program"]).stem]))
+    import torch  # noqa: F401
+
+    if order["language"] == "triton":
+        warm_triton(folder / "utilities")
+    return call_python
+
+
+def warm_triton(folder: Path) -> None:
+    """Import Triton, and have it compile what every launch needs: in a folder that no program has written to."""
+    from triton.backends.nvidia import driver
+
+    folder.mkdir()
+    cache = os.environ.get("TRITON_CACHE_DIR")
+    os.environ["TRITON_CACHE_DIR"] = str(folder)
+    try:
+        driver.CudaUtils()  # a C module; no call of CUDA
+    except (AssertionError, OSError):
+        return  # no driver on this machine: the program itself will say so
+    finally:
+        del os.environ["TRITON_CACHE_DIR"]
+        if cache is not None:
+            os.environ["TRITON_CACHE_DIR"] = cache
+    driver.CudaUtils.__init__ = _already_there
+
+
+def _already_there(self: object) -> None:
+    """In place of the constructor of an object of which there is only one."""
+
+
+def call_python(folder: Path, order: dict[str, Any]) -> int:
+    """``def ENTRY(tensors, axes)`` over torch tensors."""
     import torch
 
-    tensors = []
-    for argument in order["arguments"]:
-        dtype = getattr(torch, argument["torch_dtype"])
-        if argument["file"]:
-            content = bytearray((folder / argument["file"]).read_bytes())
-            host = torch.frombuffer(content, dtype=torch.uint8) if content else torch.empty(0, dtype=torch.uint8)
-            tensors.append(host.to("cuda").view(dtype).reshape(argument["shape"]))
-        else:
-            tensors.append(torch.empty(argument["shape"], dtype=dtype, device="cuda"))
-    sys.path.insert(0, str(folder))
-    entry = getattr(importlib.import_module(Path(order["program"]).stem), order["entry"])
-    for _ in range(calls):
-        entry(*tensors, *order["scalars"])
-    torch.cuda.synchronize()
+    entry = None
+    for example in order["examples"]:
+        tensors = [_tensor(folder, argument) for argument in example["arguments"]]
+        if entry is None:
+            sys.path.insert(0, str(folder))
+            entry = getattr(importlib.import_module(Path(order["program"]).stem), order["entry"])
+        for _ in range(order.get("calls", 1)):
+            entry(*tensors, *example["scalars"])
+        torch.cuda.synchronize()
+        del tensors
     return 0
+
+
+def _tensor(folder: Path, argument: dict[str, Any]) -> Any:
+    import torch
+
+    dtype = getattr(torch, argument["torch_dtype"])
+    if not argument["file"]:
+        return torch.empty(argument["shape"], dtype=dtype, device="cuda")
+    content = bytearray((folder / argument["file"]).read_bytes())
+    host = torch.frombuffer(content, dtype=torch.uint8) if content else torch.empty(0, dtype=torch.uint8)
+    return host.to("cuda").view(dtype).reshape(argument["shape"])
 
 
 def check(cuda: ctypes.CDLL, code: int) -> None:

@@ -2,6 +2,9 @@
 
 The tool starts ``drive.py`` beside it in the box, which calls the program once. Both share the box with the program, so
 a hostile one could silence its own report: verdicts of right and fast never rest on it, only verdicts of wrong do.
+
+Most of what a tool takes is starting: itself, Python, torch and Triton. So ``drive.py`` waits at a gate, a pipe with a
+name in its folder, after all that and before it touches the device or imports the program.
 """
 
 from __future__ import annotations
@@ -11,30 +14,33 @@ import os
 import shutil
 import sys
 import sysconfig
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from evaluators.build import BuiltProgram, read_plain_file, remove_tree
 from evaluators.builders.triton import installed
 from evaluators.cuda.arena import TRUSTED_PACKAGES
+from evaluators.cuda.drive import DEVICES, GATE, OPEN
 from evaluators.dtypes import Array
 from evaluators.layout import ArgPlace
 from evaluators.plan import layout_of
 from evaluators.sandbox.report import INSPECTION_NEEDS
 from evaluators.scratch import fresh_folder
 from evaluators.task import Task, Workload
-from evaluators.zygote.client import ChildLimits, SpawnRequest, Zygote
+from evaluators.zygote.client import Child, ChildLimits, SpawnRequest, Zygote
 
 DRIVE = Path(__file__).with_name("drive.py")
 REPORT = "report.txt"
 DEADLINE_S = 60.0
+"""From the opening of the gate to the end, starting included where it is opened before the program stands there."""
 MEMORY_BYTES = 24 << 30
 PROCESSES = 512
 FILE_BYTES = 256 << 20
-REPORT_CAP = 1 << 20
+REPORT_CAP, DEVICES_CAP = 1 << 20, 64 << 10
 LOG_CAP = 16 << 10
 WORDS_CAP = 200
 TORCH_NAMES = {
@@ -56,6 +62,9 @@ class Report:
     log: str
     code: int | None
     """``None`` where it was ended."""
+    devices: frozenset[str] | None = None
+    """What processes of the box held open below ``/dev`` at the gate; ``None`` where that could not be seen. It is
+    said before the program is there, in a file that the program may change later: to be believed of our own alone."""
 
     @property
     def last_words(self) -> str:
@@ -65,42 +74,65 @@ class Report:
 
 
 @dataclass(frozen=True)
+class Example:
+    """One shape to call a program on."""
+
+    workload: Workload
+    inputs: Mapping[str, Array]
+
+
+@dataclass(frozen=True)
 class Tools:
     """Runs tools in boxes."""
 
     zygote: Zygote
     scratch: Path
+    cpus: frozenset[int] | None = None
+    """Where they run; ``None``: on all of the judge's cores."""
+    nice: int = 0
+    """How far they give way."""
 
     def run(
-        self,
-        tool: Sequence[str],
-        program: BuiltProgram,
-        task: Task,
-        workload: Workload,
-        inputs: Mapping[str, Array],
-        calls: int = 1,
+        self, tool: Sequence[str], program: BuiltProgram, task: Task, examples: Sequence[Example], calls: int = 1
     ) -> Report:
-        """Call a program once under a tool; ``REPORT`` in the tool's words is where its report goes.
+        """Call a program under a tool, on one example after another.
+
+        ``REPORT`` in the tool's words is where its report goes.
 
         Raises:
             ToolUnavailable: the tool is not installed, or nothing can be started here.
         """
-        with self._folder() as folder:
+        with closing(self.start(tool, program, task, examples, calls)) as started:
+            return started.report()
+
+    def start(
+        self, tool: Sequence[str], program: BuiltProgram, task: Task, examples: Sequence[Example], calls: int = 1
+    ) -> StartedTool:
+        """As :meth:`run`, as far as the gate.
+
+        Raises:
+            ToolUnavailable: the tool is not installed, or nothing can be started here.
+        """
+        layers = self.zygote.layers
+        for name in INSPECTION_NEEDS:
+            if not layers.active(name):
+                raise ToolUnavailable(f"the sandbox has no {name} here, and its programs may connect sockets")
+        folder = fresh_folder(self.scratch)
+        try:
             more = {"calls": calls, "packages": list(installed(TRUSTED_PACKAGES))}
-            order = lay_out(folder, program, task, workload, inputs) | more
+            order = lay_out(folder, program, task, examples) | more
             (folder / "order.json").write_text(json.dumps(order))
             shutil.copyfile(DRIVE, folder / DRIVE.name)
             words = [word.replace(REPORT, str(folder / REPORT)) for word in tool]
             words[0] = find_tool(words[0])
             command = [*words, str(interpreter()), "-s", "-P", str(folder / DRIVE.name), str(folder)]
-            return self._run(folder, command)
+            return StartedTool(folder, _make_gate(folder), partial(self._spawn, folder, command))
+        except BaseException:
+            remove_tree(folder)
+            raise
 
-    def _run(self, folder: Path, command: Sequence[str]) -> Report:
-        layers = self.zygote.layers
-        for name in INSPECTION_NEEDS:
-            if not layers.active(name):
-                raise ToolUnavailable(f"the sandbox has no {name} here, and its programs may connect sockets")
-        child = self.zygote.spawn(
+    def _spawn(self, folder: Path, command: Sequence[str]) -> Child:
+        return self.zygote.spawn(
             SpawnRequest(
                 role="builder",
                 entry="evaluators.cuda.become:become",
@@ -109,35 +141,70 @@ class Tools:
                 limits=ChildLimits(
                     memory_bytes=MEMORY_BYTES, cpu_s=4 * DEADLINE_S, file_bytes=FILE_BYTES, processes=PROCESSES
                 ),
+                cpus=self.cpus,
+                nice=self.nice,
                 environment=environment(folder),
                 python_packages=installed(TRUSTED_PACKAGES),
                 gpu=True,
                 inspected=True,
             )
         )
+
+
+class StartedTool:
+    """A tool on its way to the gate, or waiting there. Close it: that ends it wherever it is."""
+
+    def __init__(self, folder: Path, gate: int, spawn: Callable[[], Child]) -> None:
+        """Start it. ``folder`` is its own and goes with it, so does ``gate``, the judge's end of the pipe."""
+        self._folder, self._gate = folder, gate
         try:
-            log, status = child.collect(DEADLINE_S, LOG_CAP)
-        finally:
-            child.kill()
-            child.wait(DEADLINE_S)
-            child.close()
-        written = read_plain_file(folder / REPORT, REPORT_CAP) or b""
-        return Report(written.decode(errors="replace"), log, status.code if status else None)
+            self._child = spawn()
+        except BaseException:
+            os.close(gate)
+            raise
 
-    @contextmanager
-    def _folder(self) -> Iterator[Path]:
-        folder = fresh_folder(self.scratch)
+    def report(self) -> Report:
+        """Open the gate and wait for the end; what waiting there took does not count."""
+        os.write(self._gate, OPEN)
+        log, status = self._child.collect(DEADLINE_S, LOG_CAP)
+        self._end()
+        written = read_plain_file(self._folder / REPORT, REPORT_CAP) or b""
+        code = status.code if status else None
+        return Report(written.decode(errors="replace"), log, code, _read_devices(self._folder / DEVICES))
+
+    def close(self) -> None:
+        """End it, and everything that it started."""
         try:
-            yield folder
+            self._end()
         finally:
-            remove_tree(folder)
+            self._child.close()
+            os.close(self._gate)
+            remove_tree(self._folder)
+
+    def _end(self) -> None:
+        self._child.kill()
+        self._child.wait(DEADLINE_S)
 
 
-def lay_out(
-    folder: Path, program: BuiltProgram, task: Task, workload: Workload, inputs: Mapping[str, Array]
-) -> dict[str, Any]:
+def _make_gate(folder: Path) -> int:
+    """A pipe with a name, and a descriptor to write to it: opened by us before anybody in the box could change it."""
+    os.mkfifo(folder / GATE)
+    (folder / GATE).chmod(0o644)
+    return os.open(folder / GATE, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+
+
+def _read_devices(path: Path) -> frozenset[str] | None:
+    try:
+        found = json.loads(read_plain_file(path, DEVICES_CAP) or b"null")
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
+        return None
+    return frozenset(found)
+
+
+def lay_out(folder: Path, program: BuiltProgram, task: Task, examples: Sequence[Example]) -> dict[str, Any]:
     """Write a program and its inputs into a folder; returns what ``drive.py`` must know."""
-    layout = layout_of(task, workload, 1)
     name = "candidate.so" if program.language == "cuda" else "candidate.py"
     if program.language == "cuda":
         assert program.artifact is not None
@@ -147,14 +214,19 @@ def lay_out(
         if program.artifact is not None:
             shutil.copytree(program.artifact, folder / "triton")
             _tell_where(folder / "triton")
-    arguments = [_argument(folder, place, inputs.get(place.name)) for place in layout.places]
     return {
         "language": program.language,
         "entry": task.entry,
         "program": name,
-        "arguments": arguments,
-        "scalars": list(layout.scalars),
+        "examples": [_example(folder / str(index), task, example) for index, example in enumerate(examples)],
     }
+
+
+def _example(folder: Path, task: Task, example: Example) -> dict[str, Any]:
+    folder.mkdir(mode=0o755)
+    layout = layout_of(task, example.workload, 1)
+    arguments = [_argument(folder, place, example.inputs.get(place.name)) for place in layout.places]
+    return {"arguments": arguments, "scalars": list(layout.scalars)}
 
 
 def _tell_where(cache: Path) -> None:
@@ -166,9 +238,9 @@ def _tell_where(cache: Path) -> None:
 
 
 def _argument(folder: Path, place: ArgPlace, content: Array | None) -> dict[str, Any]:
-    file = f"{place.name}.bin" if content is not None else ""
+    file = f"{folder.name}/{place.name}.bin" if content is not None else ""
     if content is not None:
-        (folder / file).write_bytes(content.tobytes())
+        (folder.parent / file).write_bytes(content.tobytes())
     return {
         "file": file,
         "nbytes": place.nbytes,

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from evaluators.arena import Arena
-from evaluators.build import Builds, build_exchange
+from evaluators.build import Builds, BuiltProgram, build_exchange
 from evaluators.calibration import Bench, WorkloadCalibration
 from evaluators.cascade import Case
 from evaluators.ceilings import Ceilings
@@ -20,11 +20,11 @@ from evaluators.cuda.attesting import Attestor
 from evaluators.cuda.ceilings import measure_device_ceilings
 from evaluators.cuda.device import Gpu
 from evaluators.cuda.health import SUSPECT, Health, health_events
-from evaluators.cuda.inspection import Tools, ToolUnavailable
+from evaluators.cuda.inspection import Example, Tools, ToolUnavailable
 from evaluators.cuda.ncu import CALLS, COMMAND, parse
 from evaluators.cuda.plan import ROUND_S, device_plan
 from evaluators.cuda.profiling import with_attested, with_ncu, without
-from evaluators.cuda.sanitizing import Sanitizing
+from evaluators.cuda.sanitizing import Sanitation, Sanitizing
 from evaluators.evaluation import Attestation
 from evaluators.exchange import Exchange
 from evaluators.failure import CandidateFailure
@@ -55,7 +55,8 @@ class CudaPlatform:
         self._health = Health(gpu, health_events(gpu), gpu.driver.uuid())
         self._attestor: Attestor | None = None
         self._tools = Tools(zygote, scratch)
-        self._sanitizing = Sanitizing(self._tools)
+        beside = replace(self._tools, cpus=builds.cpus, nice=builds.nice)
+        self._sanitizing = Sanitizing(beside, apart=builds_apart)
 
     def arena(self, task: Task, layouts: Iterable[Layout]) -> CudaArena:
         """See :class:`evaluators.platform.Platform`."""
@@ -82,9 +83,9 @@ class CudaPlatform:
             self._attestor = Attestor.make(self._scratch)
         return self._attestor.attest(bench, arena, case, calibrations)
 
-    def sanitize(self, bench: Bench, case: Case) -> None:
+    def inspect(self, bench: Bench, program: BuiltProgram) -> Sanitation:
         """See :class:`evaluators.platform.Platform`."""
-        self._sanitizing.look(bench, case)
+        return self._sanitizing.begin(bench, program)
 
     def observe(
         self, profile: Profile, bench: Bench, arena: Arena, case: Case, calibration: WorkloadCalibration
@@ -98,7 +99,7 @@ class CudaPlatform:
             profile = without(profile, "the device's counters", attested.missing)
         inputs = bench.checks.case(workload, bench.reference.families[0]).inputs
         try:
-            report = self._tools.run(COMMAND, case.program, bench.task, workload, inputs, CALLS)
+            report = self._tools.run(COMMAND, case.program, bench.task, [Example(workload, inputs)], CALLS)
             return with_ncu(profile, parse(report))
         except ToolUnavailable as why:
             return without(profile, "ncu", str(why))

@@ -10,9 +10,10 @@ from evaluators.cuda.inspection import REPORT, Report, ToolUnavailable
 MEMCHECK = ("compute-sanitizer", "--tool", "memcheck", "--padding", "256", "--report-api-errors", "no")
 RACECHECK = ("compute-sanitizer", "--tool", "racecheck", "--racecheck-report", "analysis")
 COMMON = (
-    *("--log-file", REPORT, "--print-limit", "20", "--show-backtrace", "no", "--launch-timeout", "40"),
+    *("--log-file", REPORT, "--print-limit", "20", "--show-backtrace", "no", "--launch-timeout", "600"),
     *("--target-processes", "application-only"),
 )
+"""How long the program may take to come to the device is the gate's affair, and ours."""
 MOST_FINDINGS = 8
 _CAP = 240
 _PREFIX = re.compile(r"^=+ ?")

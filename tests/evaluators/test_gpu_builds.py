@@ -10,7 +10,7 @@ import pytest
 from evaluators.build import Builds, BuiltProgram
 from evaluators.compiling import CompilingJudge
 from evaluators.cuda.attesting import declared_kernels
-from evaluators.cuda.inspection import lay_out
+from evaluators.cuda.inspection import Example, lay_out
 from evaluators.device import find_cpu
 from evaluators.environment import describe_environment
 from evaluators.evaluation import Status, Untimed
@@ -74,7 +74,8 @@ def test_a_profiled_process_finds_the_kernels_that_were_compiled_before(zygote, 
     program = build(zygote, task, "triton", "sm_90")
     (program.artifact / "odd" / "__grp__folder").mkdir(parents=True, exist_ok=True)
     workload = task.search_workloads()[0]
-    lay_out(tmp_path, program, task, workload, {"x": np.ones(tuple(workload.axes.values()), np.float32)})
+    inputs = {"x": np.ones(tuple(workload.axes.values()), np.float32)}
+    lay_out(tmp_path, program, task, [Example(workload, inputs)])
     monkeypatch.setattr(knobs.cache, "dir", str(tmp_path / "triton"))
     metadata = [path for path in (tmp_path / "triton").glob("*/*.json") if not path.name.startswith("__grp__")]
     assert metadata

@@ -1,6 +1,11 @@
 """NVIDIA's tools over a program: their reports are read, and what fails in them is said in one line."""
 
+import json
+import os
+import subprocess
+import sys
 import sysconfig
+from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -9,10 +14,10 @@ import pytest
 
 from evaluators.build import BuiltProgram
 from evaluators.cuda import ncu, sanitizer
-from evaluators.cuda.drive import Granted
-from evaluators.cuda.inspection import REPORT, Report, Tools, ToolUnavailable, find_tool
+from evaluators.cuda.drive import GATE, OPEN, Granted
+from evaluators.cuda.inspection import DRIVE, REPORT, Example, Report, Tools, ToolUnavailable, find_tool
 from evaluators.cuda.profiling import with_attested, with_ncu, without
-from evaluators.cuda.sanitizing import planted_task, small_shapes
+from evaluators.cuda.sanitizing import leaves_device_alone, planted_task, small_shapes
 from evaluators.errors import SandboxError
 from evaluators.evaluation import KernelUse, WorkloadAttestation
 from evaluators.profile import Bottleneck, Profile
@@ -211,7 +216,7 @@ def test_a_tool_is_not_used_where_its_box_would_reach_the_hosts_sockets(tmp_path
     task = load_task(TASKS / "softmax")
     program, workload = BuiltProgram("", "triton", "0" * 64), small_shapes(task)[0]
     with pytest.raises(ToolUnavailable, match="no mount namespace"):
-        tools.run(["true"], program, task, workload, {})
+        tools.run(["true"], program, task, [Example(workload, {})])
 
 
 def test_the_smallest_shapes_are_looked_at():
@@ -221,8 +226,8 @@ def test_the_smallest_shapes_are_looked_at():
 
 
 @pytest.fixture
-def in_box(tmp_path_factory):
-    """What a shell script in a tool's box says; ``"$1"`` there is Python, as a profiler would start it."""
+def box(tmp_path_factory):
+    """Starts a shell script in a tool's box; ``"$@"`` there is Python over a program, as a profiler would start it."""
     scratch = tmp_path_factory.mktemp("scratch")
     preload = ("numpy", "evaluators.cuda.become")
     try:
@@ -235,15 +240,26 @@ def in_box(tmp_path_factory):
     program = BuiltProgram("", "cuda", "0" * 64, artifact)
     with zygote:
         tools = Tools(zygote, scratch)
-        inputs = {"x": np.ones(64, np.float32)}
-        yield lambda script: tools.run(("sh", "-c", script, "sh"), program, task, task.workloads[0], inputs)
+        example = Example(task.workloads[0], {"x": np.ones(64, np.float32)})
+        yield lambda script: tools.start(("sh", "-c", script, "sh"), program, task, [example, example])
+
+
+@pytest.fixture
+def in_box(box):
+    """What such a script says."""
+
+    def run(script):
+        with closing(box(script)) as started:
+            return started.report()
+
+    return run
 
 
 def test_a_tool_starts_the_program_in_the_box_and_its_report_is_read_from_there(in_box):
     found = in_box(f"cp order.json {REPORT}; ls; exec cat /etc/passwd")
     assert '"entry": "planted"' in found.text
     assert '"nbytes": 256' in found.text
-    assert {"candidate.so", "drive.py", "x.bin"} <= set(found.log.split())
+    assert {"candidate.so", "drive.py", "0", "1"} <= set(found.log.split())
     assert "root:" not in found.log
     assert found.code != 0
 
@@ -252,6 +268,57 @@ def test_the_interpreter_and_its_headers_are_in_the_box_wherever_python_lies(in_
     compiled = f"echo '#include <Python.h>' > m.c; cc -c m.c -o m.o -I{sysconfig.get_path('include')} && ls m.o"
     found = in_box(f'"$1" -c "print(6 * 7)"; {compiled}')
     assert found.log.split() == ["42", "m.o"]
+
+
+def test_what_is_open_at_the_gate_is_seen_in_every_process_of_the_box(in_box):
+    assert "/dev/zero" in in_box('exec 9< /dev/zero; "$@" 9<&-; true').devices
+    assert "/dev/zero" not in in_box('"$@"; true').devices
+    assert in_box("true").devices is None
+
+
+def test_what_leaves_the_device_alone_has_no_node_of_it_open():
+    seen = [None, frozenset({"/dev/null", "/dev/nvidiactl"}), frozenset({"/dev/null"})]
+    assert [leaves_device_alone(Report("", "", 0, devices)) for devices in seen] == [False, False, True]
+
+
+@pytest.mark.parametrize("language", ["cuda", "triton"])
+@pytest.mark.parametrize(("word", "goes_on"), [(b"x", False), (OPEN, True)])
+def test_a_program_is_imported_and_the_device_touched_behind_the_gate_alone(tmp_path, language, word, goes_on):
+    """On a machine without a driver it fails at its first touch of the device; who does not get there says nothing."""
+    name = "candidate.so" if language == "cuda" else "candidate.py"
+    if language == "triton":
+        pytest.importorskip("torch")
+        pytest.importorskip("triton")
+    (tmp_path / name).write_text("print('imported')\ndef entry():\n    print('called')\n")
+    example = {"arguments": [], "scalars": []}
+    order = {"language": language, "entry": "entry", "program": name, "examples": [example], "packages": []}
+    order["packages"] = [path.name.partition(".")[0] for path in Path(sysconfig.get_path("purelib")).iterdir()]
+    (tmp_path / "order.json").write_text(json.dumps(order))
+    os.mkfifo(tmp_path / GATE)
+    gate = os.open(tmp_path / GATE, os.O_RDWR)
+    os.write(gate, word)
+    done = subprocess.run(
+        [sys.executable, "-s", "-P", DRIVE, tmp_path],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=100,
+    )
+    os.close(gate)
+    assert done.returncode == 1
+    said = done.stdout + done.stderr
+    assert bool(said) == goes_on, said
+    assert ("libcuda" in said) == (goes_on and language == "cuda")
+    assert ("imported" in said and "called" in said) == (goes_on and language == "triton")
+
+
+def test_a_tool_that_waits_is_ended_with_whatever_it_started(box, tmp_path):
+    started = box('"$@" & wait')
+    folder, pid = started._folder, started._child.pid
+    assert (folder / GATE).is_fifo()
+    started.close()
+    assert not folder.exists()
+    assert not Path(f"/proc/{pid}").exists()
 
 
 def test_what_may_not_be_read_in_the_box_is_not_found_rather_than_refused():

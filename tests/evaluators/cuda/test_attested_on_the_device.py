@@ -55,6 +55,16 @@ def test_a_read_beyond_the_input_is_found_on_small_shapes(judge):
     assert "stray" in evaluation.message
 
 
+def test_a_sanitizer_has_the_device_open_no_sooner_than_its_program(judge):
+    """Else it cannot be on its way while rounds are timed, and a confirmation takes longer."""
+    language, source = HONEST["plain.cu"]
+    evaluation = judge.confirm(source, language)
+    if evaluation.attestation is not None and "compute-sanitizer" in evaluation.attestation.missing:
+        pytest.skip(evaluation.attestation.missing)
+    sanitizing = judge._platform._sanitizing
+    assert sanitizing.ahead == sanitizing.apart
+
+
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_programs_error_is_its_own_and_the_device_is_well_afterwards(judge, name):
     language, source = of_the_corpus(name)[name]

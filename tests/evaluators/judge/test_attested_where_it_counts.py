@@ -73,3 +73,32 @@ def test_a_profile_is_made_in_the_rounds_that_suit_the_programs_pace(double_judg
     monkeypatch.setattr(CpuPlatform, "observe", observe)
     double_judge.profile(DOUBLE_CPP, "cpp")
     assert used == ["brief", "brief"]
+
+
+class Inspected(list):
+    """What was done to an inspection."""
+
+    def memory(self):
+        self.append("memory")
+
+    def races(self, case):
+        self.append("races")
+
+    def close(self):
+        self.append("closed")
+
+
+@pytest.mark.parametrize(
+    ("source", "status", "done"),
+    [
+        (DOUBLE_CPP, Status.PASSED, ["memory", "races", "closed"]),
+        (DOUBLE_CPP.replace("2", "3"), Status.WRONG_VALUES, ["closed"]),
+    ],
+)
+def test_tools_that_are_on_their_way_are_ended_however_a_confirmation_ends(
+    double_judge, monkeypatch, seen, source, status, done
+):
+    inspected = Inspected()
+    monkeypatch.setattr(CpuPlatform, "inspect", lambda self, bench, program: inspected)
+    assert double_judge.confirm(source, "cpp").status is status
+    assert inspected == done
