@@ -90,6 +90,7 @@ class CheckSet:
         self._chosen: dict[str, list[str]] = {}
         self._drafts: dict[tuple[str, str], Draft] = {}
         self._spawning = Lock()
+        self._making = Lock()
 
     def case(self, workload: Workload, family: str) -> CheckCase:
         """The inputs of one family. Arrays are not to be written."""
@@ -106,18 +107,32 @@ class CheckSet:
 
     def _made(self, wanted: Sequence[tuple[Workload, str]]) -> dict[tuple[str, str], CheckCase]:
         """Those of the wanted cases that were not there."""
-        missing = [(workload, family) for workload, family in wanted if (workload.name, family) not in self._cases]
-        cases = self._side_by_side(self._make, missing)
-        made = {(workload.name, family): case for (workload, family), case in zip(missing, cases, strict=True)}
-        if self._keeps:
-            self._cases.update(made)
-        return made
+        if all((workload.name, family) in self._cases for workload, family in wanted):
+            return {}  # without waiting for whoever drafts others
+        with self._making:
+            missing = [(workload, family) for workload, family in wanted if (workload.name, family) not in self._cases]
+            cases = self._side_by_side(self._make, missing)
+            made = {(workload.name, family): case for (workload, family), case in zip(missing, cases, strict=True)}
+            if self._keeps:
+                self._cases.update(made)
+            return made
+
+    def draft(self, wanted: Iterable[tuple[Workload, str]]) -> None:
+        """Generate what is missing of these, workload and family, and leave what is right for it to whoever asks.
+
+        An oracle may compute on the device; generating needs none, so that it may be somebody else's.
+        """
+        with self._making:
+            known = {*self._cases, *self._drafts}
+            missing = [(workload, family) for workload, family in wanted if (workload.name, family) not in known]
+            drafts = self._side_by_side(self._draft_ahead, missing)
+            self._drafts |= {(w.name, family): draft for (w, family), draft in zip(missing, drafts, strict=True)}
 
     def another(self) -> CheckSet:
         """Another set that is kept, with inputs of its own."""
         folder = self._folder / "another"
         folder.mkdir(exist_ok=True)
-        rng = self._spawned()
+        (rng,) = self._spawned(1)
         return CheckSet(self._reference, folder, rng, whole_ordinary=self._whole_ordinary, makers=self._makers)
 
     def fresh(self) -> CheckSet:
@@ -125,23 +140,17 @@ class CheckSet:
         return CheckSet(
             self._reference,
             self._folder,
-            self._spawned(),
+            self._spawned(1)[0],
             keep=False,
             whole_ordinary=self._whole_ordinary,
             makers=self._makers,
         )
 
     def drawn(self, workloads: Sequence[Workload]) -> CheckSet:
-        """As :meth:`fresh`, with inputs for these workloads made now, each to be asked for once.
-
-        What is right for them is found when they are asked for: an oracle may compute on the device, which may be
-        another candidate's now.
-        """
+        """As :meth:`fresh`, with inputs for these workloads drafted now, each to be asked for once."""
         made = self.fresh()
         made._chosen = {w.name: made.families(w) for w in workloads}
-        wanted = [(w, family) for w in workloads for family in made._chosen[w.name]]
-        drafts = made._side_by_side(made._draft, wanted)
-        made._drafts = {(w.name, family): draft for (w, family), draft in zip(wanted, drafts, strict=True)}
+        made.draft((w, family) for w in workloads for family in made._chosen[w.name])
         return made
 
     def families(self, workload: Workload) -> list[str]:
@@ -153,6 +162,10 @@ class CheckSet:
             return [ordinary, *others]
         return [ordinary, *(str(f) for f in self._rng.choice(others, FRESH_FAMILIES, replace=False))]
 
+    def some_of(self, count: int) -> list[str]:
+        """So many families, of all of them, drawn at random; all where there are no more."""
+        return [str(family) for family in self._rng.permutation(self._reference.families)[:count]]
+
     def _side_by_side(
         self, make: Callable[[Workload, str, np.random.Generator], Made], wanted: Sequence[tuple[Workload, str]]
     ) -> list[Made]:
@@ -160,23 +173,27 @@ class CheckSet:
             return []
         workloads, families = zip(*wanted, strict=True)
         with self._makers.pool() as pool:
-            return list(pool.map(make, workloads, families, self._rng.spawn(len(wanted))))
+            return list(pool.map(make, workloads, families, self._spawned(len(wanted))))
 
-    def _spawned(self) -> np.random.Generator:
+    def _spawned(self, count: int) -> list[np.random.Generator]:
         with self._spawning:  # sets for confirmations are drawn by several lanes
-            return self._rng.spawn(1)[0]
+            return self._rng.spawn(count)
 
     def _draft(self, workload: Workload, family: str, rng: np.random.Generator) -> Draft:
         inputs = self._reference.generate(workload, family, rng)
         return inputs, self._rows(inputs, workload, rng, ordinary=family == self._reference.families[0])
 
+    def _draft_ahead(self, workload: Workload, family: str, rng: np.random.Generator) -> Draft:
+        inputs, rows = self._draft(workload, family, rng)
+        return self._kept(workload, family, inputs), rows
+
     def _make(self, workload: Workload, family: str, rng: np.random.Generator) -> CheckCase:
-        key = (workload.name, family)
-        inputs, rows = self._drafts.pop(key) if key in self._drafts else self._draft(workload, family, rng)
+        drafted = self._drafts.pop((workload.name, family), None)
+        inputs, rows = drafted or self._draft(workload, family, rng)
         oracle = self._reference.oracle(inputs, rows)
         scale = self._reference.scale(inputs, rows, oracle)
-        if self._keeps:
-            inputs = {name: self._keep(f"{workload.name}-{family}-{name}", a) for name, a in inputs.items()}
+        if drafted is None:
+            inputs = self._kept(workload, family, inputs)
         return CheckCase(family, inputs, rows, oracle, scale)
 
     def _rows(
@@ -188,6 +205,12 @@ class CheckSet:
         if len({shape[:1] for shape in shapes}) != 1 or () in shapes:
             return None
         return self._reference.sample_rows(workload, CHECKED_ROWS, rng)
+
+    def _kept(self, workload: Workload, family: str, inputs: dict[str, Array]) -> dict[str, Array]:
+        """The inputs as they are kept, in a set that keeps any."""
+        if not self._keeps:
+            return inputs
+        return {name: self._keep(f"{workload.name}-{family}-{name}", array) for name, array in inputs.items()}
 
     def _keep(self, name: str, array: Array) -> Array:
         """The array as a read-only view of a file: the page cache may drop what is not in use."""

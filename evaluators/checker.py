@@ -15,7 +15,7 @@ from evaluators.evaluation import ErrorMeasure, Status
 from evaluators.failure import CandidateFailure
 from evaluators.reference import Reference
 from evaluators.session import Session
-from evaluators.surprise import ProcessSurprises, Surprise, Surprises
+from evaluators.surprise import ProcessSurprises, Reserve, Surprise, Surprises
 from evaluators.task import DType, Workload
 from evaluators.tolerance import ToleranceLock
 
@@ -47,6 +47,11 @@ class Checker:
         self.ordinary_family = reference.families[0]
         self.errors: dict[str, dict[str, ErrorMeasure]] = {} if errors is None else errors
         """Workload -> family -> worst error so far."""
+
+    def supply(self, reserve: Reserve | None) -> None:
+        """What this process gets first where it must get something fresh."""
+        if self.surprises is not None and reserve is not None:
+            self.surprises.supply(reserve)
 
     def check_surprise(self, session: Session, workload: Workload, surprise: Surprise) -> None:
         """Whether the calls that got it are right, and the same bit for bit where the task demands it."""

@@ -29,6 +29,7 @@ from evaluators.report import Subject, failed_evaluation, passed_evaluation
 from evaluators.rounds import PairedTimes
 from evaluators.scoring import ALPHA, combined_log_ratios, normalised_weights, relative_half_width
 from evaluators.source import source_hash
+from evaluators.surprise import Reserve
 from evaluators.task import Language, Workload
 from evaluators.trail import Trail
 
@@ -106,18 +107,23 @@ class KernelJudge:
             language: its language.
             every_baseline: pair it with every baseline on the search workloads, not only with the contenders.
         """
-        drawn: list[CheckSet] = []
+        drawn: list[tuple[CheckSet, Reserve | None]] = []
         workloads = (*self._edge(), *self._task.search_workloads())
 
         def draw() -> None:
-            checks = self.bench.checks
-            ahead = self._platform.makes_ahead
-            drawn.append(checks.drawn((*workloads, *self._heldout.workloads)) if ahead else checks.fresh())
+            checks, surprises = self.bench.checks, self.bench.surprises
+            if not self._platform.makes_ahead:
+                drawn.append((checks.fresh(), None))
+                return
+            surprises.draft(self._heldout.workloads)
+            reserve = surprises.reserve(self._confirming_rounds(every_baseline=every_baseline))
+            drawn.append((checks.drawn((*workloads, *self._heldout.workloads)), reserve))
 
         def stages(trail: Trail, program: BuiltProgram) -> Evaluation:
-            fresh = drawn.pop()
+            fresh, reserve = drawn.pop()
             with closing(self._platform.inspect(self.bench, program)) as inspection:
                 with self._case(self.arena, program, trail) as case:
+                    case.checker.supply(reserve)
                     smoke(self.bench, self.arena, case)
                     correctness(self.bench, self.arena, case, workloads, fresh)
                     trail.enter(Stage.CONFIRMATION)
@@ -344,6 +350,15 @@ class KernelJudge:
                     single = replace(calibration, plan=replace(calibration.plan, calls=1, cold=False))
                     timed_rounds(self.bench, self.arena, case, single, baseline, FIRST_LOOK)
         return self._interval(case)
+
+    def _confirming_rounds(self, *, every_baseline: bool) -> list[tuple[Workload, int]]:
+        """How many rounds a confirmation makes of each search workload."""
+        found = []
+        for workload in self._task.search_workloads():
+            calibration = self.calibrations[workload.name]
+            opponents = len(calibration.baseline_us if every_baseline else calibration.contenders)
+            found.append((workload, CONFIRMATION_ROUNDS + FIRST_LOOK * max(opponents - 1, 0)))
+        return found
 
     def _doubt(self, evaluation: Evaluation) -> str | None:
         """Why a time is too good to be believed at once, or ``None``."""

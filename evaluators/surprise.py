@@ -9,12 +9,14 @@ Of a dozen families that shows each too seldom to a program that is careless wit
 a *trial* comes before a round: for the programs one like any other, but full of families, and its time counts nowhere.
 
 Small inputs are made for the round alone. Large ones take longer to make than to judge a program on; they come from a
-stock that all candidates share, each of them once at most for one process.
+stock that all candidates share, each of them once at most for one process. A process that will have more rounds than
+the stock has families gets a reserve: inputs of its own, generated before it begins.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -67,6 +69,38 @@ class Surprises:
         """An input that nobody has seen."""
         return self._fresh.case(workload, family)
 
+    def draft(self, workloads: Iterable[Workload]) -> None:
+        """Generate the stock for these workloads; needs no device (see :meth:`CheckSet.draft`)."""
+        self._stock.draft((w, family) for w in workloads if not self.small(w) for family in self.families)
+
+    def reserve(self, rounds: Sequence[tuple[Workload, int]]) -> Reserve:
+        """What one process will probably need beyond the stock in so many rounds of each workload; needs no device."""
+        made = self._fresh.fresh()
+        chosen = {workload.name: made.some_of(self._beyond_stock(workload, count)) for workload, count in rounds}
+        made.draft((workload, family) for workload, _ in rounds for family in chosen[workload.name])
+        return Reserve(made, chosen)
+
+    def _beyond_stock(self, workload: Workload, rounds: int) -> int:
+        """The one that lies ready, those that come, on average, and a standard deviation more; less the stock's."""
+        if self.small(workload) or rounds <= 0:
+            return 0
+        needed = 1 + SHARE_LARGE * (rounds - 1) + math.sqrt(SHARE_LARGE * (1 - SHARE_LARGE) * (rounds - 1))
+        return max(math.ceil(needed) - len(self.families), 0)
+
+
+class Reserve:
+    """Inputs that nobody has seen, generated for one process before it begins."""
+
+    def __init__(self, checks: CheckSet, families: Mapping[str, Sequence[str]]) -> None:
+        """``checks`` has a draft for each of these families, by workload."""
+        self._checks = checks
+        self._families = {name: list(some) for name, some in families.items()}
+
+    def take(self, workload: Workload) -> CheckCase | None:
+        """One that was not taken before; ``None`` where there is none left."""
+        left = self._families.get(workload.name)
+        return self._checks.case(workload, left.pop()) if left else None
+
 
 class ProcessSurprises:
     """The surprises of one process.
@@ -81,6 +115,11 @@ class ProcessSurprises:
         self._seen: set[tuple[str, str]] = set()
         self._next: dict[str, CheckCase] = {}
         self._next_trial: dict[str, list[CheckCase]] = {}
+        self._reserve: Reserve | None = None
+
+    def supply(self, reserve: Reserve) -> None:
+        """Take from this what must be fresh, as far as it lasts. It must be this process's own."""
+        self._reserve = reserve
 
     def get_ready(self, workload: Workload, calls: int, *, trials: bool) -> None:
         """Make what is missing for the next round of so many calls, and for the next trial where there are any."""
@@ -88,12 +127,11 @@ class ProcessSurprises:
         if name not in self._next:
             small = self._source.small(workload)
             unseen = [] if small else self._unseen(workload)
-            family = str(self._rng.choice(unseen or self._source.families))
-            self._next[name] = self._stocked(workload, [family])[0] if unseen else self._source.fresh(workload, family)
+            chosen = [str(self._rng.choice(unseen))] if unseen else []
+            self._next[name] = self._stocked(workload, chosen)[0] if chosen else self._fresh(workload)
         if trials and name not in self._next_trial:
             unseen = [str(family) for family in self._rng.permutation(self._unseen(workload))][:calls]
-            family = str(self._rng.choice(self._source.families))
-            fresh = [] if unseen else [self._source.fresh(workload, family)]
+            fresh = [] if unseen else [self._fresh(workload)]
             self._next_trial[name] = self._stocked(workload, unseen) + fresh
 
     def draw(self, workload: Workload, slots: Sequence[int]) -> list[Surprise]:
@@ -115,6 +153,10 @@ class ProcessSurprises:
 
     def _unseen(self, workload: Workload) -> list[str]:
         return [family for family in self._source.families if (workload.name, family) not in self._seen]
+
+    def _fresh(self, workload: Workload) -> CheckCase:
+        reserved = self._reserve.take(workload) if self._reserve is not None else None
+        return reserved or self._source.fresh(workload, str(self._rng.choice(self._source.families)))
 
     def _stocked(self, workload: Workload, families: Sequence[str]) -> list[CheckCase]:
         self._seen |= {(workload.name, family) for family in families}

@@ -91,6 +91,8 @@ def _tensor(value: Any, dtype: str) -> Any:
     if isinstance(value, DeviceArray):
         return device_tensor(value.address, dtype, value.shape)
     raw = np.array(value, copy=None, order="C")
+    if not raw.flags.writeable:  # torch would warn of it
+        raw = raw.copy()
     if raw.size == 0:
         return torch.empty(raw.shape, dtype=TORCH_DTYPES[dtype], device="cuda")
     return torch.from_numpy(np.atleast_1d(raw).view(np.uint8)).cuda().view(TORCH_DTYPES[dtype]).view(raw.shape)

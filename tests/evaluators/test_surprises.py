@@ -1,5 +1,6 @@
 """Surprises: what a process has seen comes to it no second time, and all candidates share what takes long to make."""
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -88,6 +89,75 @@ def test_what_is_drawn_ahead_asks_no_oracle(stocked, monkeypatch):
     assert asked == []  # it may compute on a device that is another candidate's now
     fresh.cases(workload, fresh.families(workload))
     assert len(asked) == len(fresh.families(workload))
+
+
+def test_a_stock_that_was_drafted_ahead_is_the_one_that_processes_get(stocked, monkeypatch):
+    reference, _, surprises = stocked
+    workload = reference.task.search_workloads()[0]
+    asked = []
+    oracle = type(reference).oracle
+    with monkeypatch.context() as patch:
+        patch.setattr(type(reference), "oracle", lambda *_: asked.append(1))
+        surprises.draft([workload])
+        surprises.draft([workload])  # as for the next confirmation
+    assert asked == []  # it may compute on a device that is another candidate's now
+    monkeypatch.setattr(type(reference), "generate", None)  # fails if it is asked for anything
+    one, other = (drawn(surprises, workload, len(reference.families), seed) for seed in (3, 4))
+    assert {s.case.family: s.case for s in one} == {s.case.family: s.case for s in other}
+    for found in one:
+        np.testing.assert_array_equal(
+            oracle(reference, found.case.inputs, found.case.rows)["out"], found.case.oracle["out"]
+        )
+
+
+def test_drafting_and_taking_from_a_stock_at_once_makes_every_input_once(stocked, monkeypatch):
+    """A confirmation is drawn up while another program has the device: kept inputs lie in files, written once."""
+    reference, _, surprises = stocked
+    workload = reference.task.search_workloads()[0]
+    made = []
+    generate = type(reference).generate
+    monkeypatch.setattr(
+        type(reference), "generate", lambda self, w, family, rng: made.append(family) or generate(self, w, family, rng)
+    )
+    with ThreadPoolExecutor(4) as pool:
+        drafts = [pool.submit(surprises.draft, [workload]) for _ in range(2)]
+        taken = [pool.submit(surprises.stocked, workload, list(reference.families)) for _ in range(2)]
+    assert all(draft.result() is None for draft in drafts)
+    first, second = (future.result() for future in taken)
+    assert sorted(made) == sorted(reference.families)
+    assert all(one is other for one, other in zip(first, second, strict=True))
+
+
+def test_a_process_with_a_reserve_waits_for_no_input_and_shares_none_with_another(stocked, monkeypatch):
+    reference, _, surprises = stocked
+    workload, families = reference.task.search_workloads()[0], len(reference.families)
+    surprises.make([workload])
+    rounds = families + 3
+    one, other = process(surprises, 5), process(surprises, 6)
+    for taker in (one, other):
+        taker.supply(surprises.reserve([(workload, rounds)]))
+    monkeypatch.setattr(type(reference), "generate", None)  # fails if it is asked for anything
+    seen = []
+    for taker in (one, other):
+        found = []
+        for _ in range(rounds):  # each of them has a surprise here
+            taker.get_ready(workload, len(SLOTS), trials=False)
+            found += taker.draw(workload, SLOTS)
+        assert len({id(surprise.case) for surprise in found}) == rounds
+        seen.append({id(surprise.case) for surprise in found[families:]})
+    assert not seen[0] & seen[1]
+
+
+def test_what_a_reserve_lacks_is_made(stocked):
+    reference, _, surprises = stocked
+    workload, families = reference.task.search_workloads()[0], len(reference.families)
+    one = process(surprises, 7)
+    one.supply(surprises.reserve([(workload, families + 1)]))
+    found = []
+    for _ in range(families + 4):
+        one.get_ready(workload, len(SLOTS), trials=False)
+        found += one.draw(workload, SLOTS)
+    assert len({id(surprise.case) for surprise in found}) == families + 4
 
 
 def test_trials_have_as_many_families_as_there_are_calls_until_the_process_has_had_them_all(stocked):
