@@ -13,8 +13,8 @@ import threading
 import time
 import weakref
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,12 +22,14 @@ from typing import Any
 from evaluators import builder, exchange
 from evaluators.builders import Builder, builder_of
 from evaluators.builders.base import REPORT, BuildTarget
+from evaluators.device_account import Watch, unwatched
 from evaluators.errors import JudgeError
 from evaluators.evaluation import Artifact, Status
 from evaluators.exchange import Exchange
 from evaluators.failure import CandidateFailure
 from evaluators.source import build_flags, check_blocks, source_hash
 from evaluators.task import Language, Task
+from evaluators.turns import Turns
 from evaluators.zygote.client import ChildLimits, SpawnRequest, Zygote
 
 ARTIFACT_CAP = 64 << 20
@@ -99,8 +101,20 @@ class Builds:
         arch: str | None = None,
         *,
         beside_rounds: bool = False,
+        at_once: int | None = None,
+        watch: Watch = unwatched,
     ) -> None:
-        """``beside_rounds``: programs are built while others are timed, so compilers give way."""
+        """Nothing is built yet.
+
+        Args:
+            zygote: forks the builders.
+            scratch: where they work, and where what they leave is kept.
+            cpus: theirs.
+            arch: of the device.
+            beside_rounds: programs are built while others are timed, so compilers give way.
+            at_once: so many programs are built at a time, the others wait for their turn; ``None``: all.
+            watch: told who waits.
+        """
         self._zygote = zygote
         self.cpus = cpus
         self.nice = GIVING_WAY if beside_rounds else 0
@@ -109,11 +123,20 @@ class Builds:
         self._store = scratch / "artifacts"
         for folder in (self._work, self._store):
             folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+        self._turns = None if at_once is None else Turns(at_once)
+        self._watch = watch
         self._done: OrderedDict[str, BuiltProgram | CandidateFailure] = OrderedDict()
         self._lock = threading.Lock()
 
     def build(
-        self, task: Task, source: str, language: Language, flags: tuple[str, ...], *, observed: bool = False
+        self,
+        task: Task,
+        source: str,
+        language: Language,
+        flags: tuple[str, ...],
+        *,
+        observed: bool = False,
+        book: Callable[[], AbstractContextManager[object]] = nullcontext,
     ) -> BuiltProgram:
         """A program ready for a runner. Its artifact is there for as long as somebody holds the program.
 
@@ -123,6 +146,7 @@ class Builds:
             language: of the text.
             flags: of the compiler.
             observed: for a profile; leaves a disassembly with lines of the source, where the language has one.
+            book: what surrounds the work, once it is its turn.
 
         Raises:
             CandidateFailure: the compiler refused it (``build_error``), or took too long or too much.
@@ -139,7 +163,8 @@ class Builds:
                 self._done.move_to_end(key)
         if known is None:
             try:
-                known = self._compile(task, source, language, order, key)
+                with self._turn(), book():
+                    known = self._compile(task, source, language, order, key)
             except CandidateFailure as failure:
                 if failure.status is Status.TIMEOUT:  # another time the machine may be less busy
                     raise
@@ -151,6 +176,9 @@ class Builds:
         if isinstance(known, CandidateFailure):  # a new one: what is raised holds on to every frame it passes
             raise CandidateFailure(known.status, known.message, detail=known.detail)
         return known
+
+    def _turn(self) -> AbstractContextManager[None]:
+        return nullcontext() if self._turns is None else self._turns.turn(self._watch)
 
     def _compile(self, task: Task, source: str, language: Language, order: Mapping[str, Any], key: str) -> BuiltProgram:
         started, built = time.monotonic(), builder_of(language)

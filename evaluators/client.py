@@ -83,6 +83,13 @@ class Judge(Protocol):
         """
         ...
 
+    def queued_s(self, last_s: float, asker: asyncio.Task[Any] | None = None) -> float:
+        """Of the last so many seconds, how many ``asker``'s question waited for others to this judge alone.
+
+        For a builder's place or for the device; what :meth:`held_up_s` counts is not in it.
+        """
+        ...
+
     def device_s(self, asker: asyncio.Task[Any] | None = None) -> float | None:
         """Seconds of the device that went to what ``asker`` asked and has no answer to; ``None``: unknown.
 
@@ -164,6 +171,11 @@ class ProcessJudge:
     def held_up_s(self, last_s: float) -> float:
         """See :class:`Judge`."""
         return self._device.held_up_s(last_s)
+
+    def queued_s(self, last_s: float, asker: asyncio.Task[Any] | None = None) -> float:
+        """See :class:`Judge`."""
+        number = self._asked.get(asker or _this_task())
+        return 0.0 if number is None else self._device.queued_s(number, last_s)
 
     def device_s(self, asker: asyncio.Task[Any] | None = None) -> float:
         """See :class:`Judge`."""

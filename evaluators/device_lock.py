@@ -6,13 +6,13 @@ import fcntl
 import os
 import stat
 import tempfile
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from evaluators.device_account import DeviceNews, Watch, unwatched
 from evaluators.errors import UsageError
+from evaluators.turns import Turns
 
 
 class DeviceLock:
@@ -29,19 +29,19 @@ class DeviceLock:
         Raises:
             UsageError: what lies at the lock's place is no lock.
         """
-        self._thread_lock = threading.Lock()
+        self._turns = Turns(1)
         self._path = Path(tempfile.gettempdir()) / f"kernel-evolve-{name}.lock"
         self._fd = _open(self._path)
         self.watch = watch
 
     @contextmanager
-    def held(self) -> Iterator[None]:
-        """Wait for the device, and have it for oneself.
+    def held(self, *, first: bool = False) -> Iterator[None]:
+        """Wait for the device, and have it for oneself; with ``first`` before other threads that wait.
 
         Raises:
             UsageError: what lies at the lock's place is no lock any more.
         """
-        with self._thread_lock:
+        with self._turns.turn(self.watch, first=first):
             try:
                 self._lock()
                 yield

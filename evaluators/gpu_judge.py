@@ -56,6 +56,7 @@ MOST_MAKERS = 8
 """Threads that make inputs: each of them holds several arrays of the largest workload."""
 CORES_FOR_ROUNDS, LEAST_CORES_APART = 4, 8
 """Judge and runners launch and wait for the device; compilers leave them so many cores where there are enough."""
+LEAST_BUILDS = 2
 SWITCH_S = 0.0005
 """A thread that makes inputs or waits for a compiler holds up the one that has the device for no longer than this."""
 _RUNNING = ("evaluators.cuda.runner", "evaluators.cuda.become", "evaluators.programs.cuda", *_BASE)
@@ -100,7 +101,15 @@ def open_gpu_judge(
         environment = describe_gpu(describe_environment(task, cpu, zygote.layers.level, priority), gpu)
         apart = builder_cores(cpu) != frozenset(cpu.cores)
         arch = gpu.arch if gpu else target
-        builds = Builds(zygote, scratch, builder_cores(cpu), arch, beside_rounds=gpu is not None and apart)
+        builds = Builds(
+            zygote,
+            scratch,
+            builder_cores(cpu),
+            arch,
+            beside_rounds=gpu is not None and apart,
+            at_once=builds_at_once(cpu) if gpu else None,
+            watch=watch,
+        )
         if gpu is None:
             interpreter = Interpreter(task, zygote, scratch) if "triton" in task.languages else None
             why = NO_GPU if target is None else f"target {target} was asked for"
@@ -119,6 +128,11 @@ def builder_cores(cpu: Cpu) -> frozenset[int]:
     """Where compilers run: beside the judge and its runners where there are cores enough, else where all run."""
     apart = len(cpu.cores) >= LEAST_CORES_APART
     return frozenset(cpu.cores[CORES_FOR_ROUNDS:] if apart else cpu.cores)
+
+
+def builds_at_once(cpu: Cpu) -> int:
+    """How many programs are built at a time: each starts several processes, and all of them take memory's bandwidth."""
+    return max(len(builder_cores(cpu)) // 2, LEAST_BUILDS)
 
 
 def _refuse_changed_in_place(task: Task) -> None:

@@ -203,7 +203,8 @@ class Server:
             with opened as (judge, environment):
                 judge.calibrate()
                 self._send({"id": 0, "result": _ready(judge, task, environment)})
-                self._requests(judge, settings["lanes"])
+                # Where all wait for one device, what is to be placed waits for no lane besides.
+                self._requests(judge, settings["lanes"] + task.for_gpu)
         except (UsageError, JudgeError) as error:
             self._send({"id": 0, "error": describe_error(error)})
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import replace
+from functools import partial
 
 from evaluators.arena import Arena
 from evaluators.build import BuiltProgram, lint
@@ -209,7 +210,7 @@ class KernelJudge:
         try:
             program = self._build(trail, source, language)
             ahead()
-            with self._on_device(trail):
+            with self._on_device(trail, first=bool(patience_s)):
                 evaluation = stages(trail, program)
             for wait_s in patience_s:
                 if not evaluation.noisy:
@@ -225,8 +226,9 @@ class KernelJudge:
         return evaluation.model_copy(update={"cost": trail.cost()})
 
     @contextmanager
-    def _on_device(self, trail: Trail) -> Iterator[None]:
-        with self._device.held(), in_use(self._device.watch), trail.on_device():
+    def _on_device(self, trail: Trail, *, first: bool = True) -> Iterator[None]:
+        """The device, for what is placed before what is evaluated: the next programs are compared with it."""
+        with self._device.held(first=first), in_use(self._device.watch), trail.on_device():
             yield
 
     def _build(
@@ -235,8 +237,9 @@ class KernelJudge:
         try:
             flags = lint(self._task, source, language, self._seed)
             trail.enter(Stage.BUILD)
-            with nullcontext() if self._platform.builds_apart else self._device.held(), trail.building():
-                return self.bench.builds.build(self._task, source, language, flags, observed=observed)
+            with nullcontext() if self._platform.builds_apart else self._device.held():
+                build = partial(self.bench.builds.build, observed=observed, book=trail.building)
+                return build(self._task, source, language, flags)
         except CandidateFailure as failure:
             failure.whose = whose
             raise

@@ -6,6 +6,8 @@ import time
 from collections import deque
 from collections.abc import Callable
 
+from evaluators.evaluation import Timed
+from evolve.archive import Elite
 from evolve.tuning import Family
 from evolve.unquiet import Unquiet, unmeasured
 
@@ -41,18 +43,23 @@ class Backlog:
         else:
             self._judged.append(family)
 
-    def next_to_place(self, *, idle: bool) -> Family | None:
+    def next_to_place(self, *, idle: bool, best: Elite | None = None) -> Family | None:
         """The family whose turn it is; ``idle``: the judge has nothing to evaluate.
 
-        Turns are taken in the order of judgement. What noise spoilt has its turn while the judge is idle; if that does
-        not happen for long it lines up with the others: one family a turn, so that neither a search without a pause nor
-        the families of a bad hour keep anybody waiting for ever.
+        Turns are taken in the order of judgement, but one whose interval lies wholly above that of ``best`` comes
+        before all others: the sooner it is the best, the fewer are compared with one that is not. What noise spoilt has
+        its turn while the judge is idle; if that does not happen for long it lines up with the others: one family a
+        turn, so that neither a search without a pause nor the families of a bad hour keep anybody waiting for ever.
         """
         overdue = self._unquiet.overdue()
         if overdue is not None:
             self._judged.append(overdue)
         if self._judged:
-            return self._judged.popleft()
+            leads = [_lead(family, best) for family in self._judged]
+            index = leads.index(max(leads))  # of equals the first
+            family = self._judged[index]
+            del self._judged[index]
+            return family
         return self._unquiet.take() if idle else None
 
     def due_s(self, *, idle: bool) -> float | None:
@@ -79,3 +86,11 @@ class Backlog:
         """What a cap refused may be tried again, before anything else."""
         self._judged.extendleft(reversed(self._held))
         self._held.clear()
+
+
+def _lead(family: Family, best: Elite | None) -> float:
+    """How far a family's next lies above the best, as the ratio of the intervals' near ends; 1 where they overlap."""
+    verdict = family.left[0].verdict
+    if best is None or best.speedup is None or verdict is None or not isinstance(verdict.timing, Timed):
+        return 1.0
+    return max(verdict.timing.speedup.low / best.speedup.high, 1.0)

@@ -166,7 +166,7 @@ class Flow:
                 self._placing = True
                 self._start(self._tender.tend(), self._tended)
             else:
-                family = self._backlog.next_to_place(idle=self._judge_is_idle)
+                family = self._backlog.next_to_place(idle=self._judge_is_idle, best=self._run.population.best)
                 if family is not None:
                     self._place(family)
         while self._backlog.waiting and self._evaluating < self._lanes:

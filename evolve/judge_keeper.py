@@ -94,7 +94,8 @@ class JudgeKeeper:
 
         Args:
             question: what to ask.
-            deadline_s: how long to wait; while another judge of this machine has the device no time passes.
+            deadline_s: how long to wait; no time passes while another judge of this machine has the device, or while
+                other questions have the builders' places or the device.
             device_s: how much of the device it may have.
             alone: see above.
             use: where to put down what it took, whatever the end.
@@ -170,14 +171,15 @@ class JudgeKeeper:
 
 @asynccontextmanager
 async def _deadline(judge: Judge, deadline_s: float, device_s: float = math.inf) -> AsyncIterator[asyncio.Timeout]:
-    """Ends what is in it after so many seconds, to which is added what the judge waits for other judges meanwhile.
+    """Ends what is in it after so many seconds, to which is added what was waited for other judges and questions.
 
     Or when what is asked in it has had ``device_s`` of the device: of a judge that cannot say, all that time counts.
     """
     asker = asyncio.current_task()
 
     def left_s(elapsed_s: float) -> float:
-        waited_s, had_s = judge.held_up_s(elapsed_s), judge.device_s(asker)
+        waited_s = judge.held_up_s(elapsed_s) + judge.queued_s(elapsed_s, asker)
+        had_s = judge.device_s(asker)
         device_left_s = device_s - (elapsed_s - waited_s if had_s is None else had_s)
         return min(deadline_s + waited_s - elapsed_s, device_left_s)
 

@@ -1,6 +1,7 @@
 """Placing judged programs: contests for cells, and the confirmation of a new best.
 
-One placement at a time, in the order of judgement; so what a contest was about still holds when it is won.
+One placement at a time, in the order of judgement but for programs far ahead; so what a contest was about still holds
+when it is won.
 """
 
 from __future__ import annotations

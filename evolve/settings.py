@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Annotated
 
 from pydantic import BeforeValidator, Field, NonNegativeInt, PositiveFloat, PositiveInt
@@ -9,7 +10,8 @@ from pydantic import BeforeValidator, Field, NonNegativeInt, PositiveFloat, Posi
 from evaluators.evaluation import Frozen
 from evaluators.task import Task
 
-GPU_LANES = 4
+GPU_LANES, FEW_CORES_LANES, LEAST_CORES = 8, 4, 8
+"""On a GPU: where compilers have cores of their own, and where there are fewer cores than that takes."""
 Finite = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, le=1)]
 Names = Annotated[tuple[str, ...], BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else value)]
@@ -43,7 +45,8 @@ class SearchSettings(Frozen):
     """Of every random stream. With ``lanes = 1``, ``queue = 0`` and ``proposals = 1`` (one worker) a run with the same
     seed and the same verdicts has the same lineage."""
     lanes: PositiveInt | None = None
-    """Evaluations in flight; unset: 1, and 4 for tasks of a GPU, whose programs are built while others are timed."""
+    """Evaluations in flight; unset: 1, and for tasks of a GPU 8, or 4 where there are fewer than 8 cores: their
+    programs are built while others are timed."""
     queue: NonNegativeInt = 1
     """Programs that wait in front of the judge so that it never idles."""
     proposals: PositiveInt | None = None
@@ -70,7 +73,9 @@ class SearchSettings(Frozen):
 
     def lanes_of(self, task: Task) -> int:
         """Evaluations in flight of this task."""
-        return self.lanes or (GPU_LANES if task.for_gpu else 1)
+        if self.lanes is not None or not task.for_gpu:
+            return self.lanes or 1
+        return GPU_LANES if len(os.sched_getaffinity(0)) >= LEAST_CORES else FEW_CORES_LANES
 
 
 class RunSettings(Frozen):

@@ -124,6 +124,11 @@ class FakeJudge:
         """See :class:`evaluators.client.Judge`."""
         return min(last_s, self.held_up)
 
+    def queued_s(self, last_s: float, asker: asyncio.Task[Any] | None = None) -> float:
+        """See :class:`evaluators.client.Judge`."""
+        del last_s, asker
+        return 0.0
+
     def device_s(self, asker: asyncio.Task[Any] | None = None) -> float | None:
         """See :class:`evaluators.client.Judge`."""
         return self.used_s

@@ -272,9 +272,9 @@ class GpuLock(DeviceLock):
         self._gpu = gpu
 
     @contextmanager
-    def held(self) -> Iterator[None]:
-        """Wait for the device, and have it for oneself."""
-        with super().held():
+    def held(self, *, first: bool = False) -> Iterator[None]:
+        """See :class:`DeviceLock`."""
+        with super().held(first=first):
             self._gpu.driver.make_current()
             yield
 

@@ -102,6 +102,11 @@ class RecordedJudge:
         del last_s
         return 0.0
 
+    def queued_s(self, last_s: float, asker: asyncio.Task[Any] | None = None) -> float:
+        """See :class:`evaluators.client.Judge`."""
+        del last_s, asker
+        return 0.0
+
     def device_s(self, asker: asyncio.Task[Any] | None = None) -> float | None:
         """See :class:`evaluators.client.Judge`."""
         return None

@@ -1,13 +1,18 @@
 """A search that runs for days fills neither memory nor disk with what it has built."""
 
 import gc
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from types import SimpleNamespace
 
 import pytest
 
 from evaluators import build
 from evaluators.build import Builds
+from evaluators.builders.cpp import CppBuilder
 from evaluators.builders.triton import TritonBuilder
+from evaluators.device_account import DeviceNews
 from evaluators.failure import CandidateFailure
 from evaluators.task_loading import load_task
 from evaluators.zygote.client import Zygote
@@ -80,3 +85,48 @@ def test_the_second_of_two_builders_gets_what_the_first_left_of_the_time(task, t
     builds = Builds(SimpleNamespace(spawn=spawn), tmp_path, None)
     builds._compile(task, "", "triton", {}, "0" * 64)
     assert given == pytest.approx([task.limits.build_s, 0.25 * task.limits.build_s])
+
+
+def test_a_build_that_waits_for_its_turn_loses_no_time_by_it_and_says_that_it_waits(task, tmp_path, monkeypatch):
+    """Two places, one of them taken by a build that does not end for long."""
+    slow, second, waits = threading.Event(), threading.Event(), threading.Event()
+    given, booked, now = {}, [], [100.0]
+    monkeypatch.setattr(build, "time", SimpleNamespace(monotonic=lambda: now[0]))
+
+    def spawn(request):
+        folder = request.writable[0]
+        (folder / CppBuilder.artifact).touch()
+        name = (folder / CppBuilder.source_name).read_text()
+
+        def collect(timeout_s, cap):
+            given[name] = timeout_s
+            if name in {"slow", "second"}:
+                assert {"slow": slow, "second": second}[name].wait(20)
+            return "", SimpleNamespace(code=0)
+
+        return SimpleNamespace(collect=collect, kill=lambda: None, close=lambda: None)
+
+    def watch(news):
+        if news is DeviceNews.QUEUES:
+            waits.set()
+
+    @contextmanager
+    def book():
+        booked.append(now[0])
+        yield
+
+    builds = Builds(SimpleNamespace(spawn=spawn), tmp_path, None, at_once=2, watch=watch)
+    with ThreadPoolExecutor(3) as pool:
+        first = [pool.submit(builds.build, task, name, "cpp", ()) for name in ("slow", "second")]
+        while len(given) < 2:
+            assert not any(future.done() for future in first)
+        last = pool.submit(builds.build, task, "last", "cpp", (), book=book)
+        assert waits.wait(20)
+        now[0] += 1000.0
+        second.set()
+        assert last.result(20).build_s == 0.0
+        assert given["last"] == task.limits.build_s
+        assert booked == [1100.0]
+        assert builds.build(task, "last", "cpp", ()) is last.result(), "what is known waits for no turn"
+        assert not first[0].done()
+        slow.set()

@@ -61,3 +61,25 @@ def test_what_a_program_ends_by_gives_the_device_back():
     with pytest.raises(ZeroDivisionError), in_use(news.append):
         _ = 1 / 0
     assert news == [DeviceNews.HAS_DEVICE, DeviceNews.GIVES_BACK]
+
+
+def test_what_a_question_waits_for_others_to_its_judge_is_its_own_and_no_second_counts_twice(told):
+    told.account.open(1)
+    told.account.open(2)
+    told.at(10, 1, DeviceNews.QUEUES)
+    told.now = 13
+    assert (told.account.queued_s(1, 60), told.account.queued_s(1, 1), told.account.queued_s(2, 60)) == (3, 1, 0)
+    told.at(15, 2, DeviceNews.HELD_UP)  # whom the first waits for waits for another judge
+    told.at(19, 2, DeviceNews.GOES_ON)
+    told.at(20, 1, DeviceNews.PROCEEDS)
+    told.now = 30
+    assert told.account.held_up_s(60) == 4
+    assert told.account.queued_s(1, 60) == 6
+    assert told.account.queued_s(1, 13) == 1
+    assert told.account.queued_s(1, 5) == 0
+    told.at(40, 1, DeviceNews.QUEUES)
+    told.now = 42
+    assert told.account.queued_s(1, 60) == 8
+    told.account.forget(1)
+    told.at(50, 1, DeviceNews.PROCEEDS)
+    assert told.account.queued_s(1, 60) == 0

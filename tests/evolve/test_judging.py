@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -93,6 +94,34 @@ class TestFailuresOfTheJudge:
         await world.run()
         assert world.programs()[1].score == 2.0
         assert any("no answer within 0.5 s" in note for note in world.recorder.notes)
+
+    async def test_a_question_that_waits_for_others_to_its_judge_does_not_hang_it(self, tmp_path: Path) -> None:
+        """However long the others build or have the device; those have deadlines of their own."""
+
+        class Queueing(FakeJudge):
+            looks = 0
+
+            def queued_s(self, last_s: float, asker: asyncio.Task[Any] | None = None) -> float:
+                assert asker is not None
+                self.looks += "waits" in asker.get_name()
+                return last_s
+
+        judge = Queueing()
+        world = World(tmp_path, settings(Caps(candidates=2), evaluation_timeout_s=0.05), judge=judge)
+
+        async def before(method: str, source: str) -> None:
+            if method == "evaluate" and "score=2.0" in source:
+                task = asyncio.current_task()
+                assert task is not None
+                task.set_name("it waits")
+                while judge.looks < 3:  # of which each but the first comes a deadline later
+                    await asyncio.sleep(0)
+
+        judge.before = before
+        world.proposer.make = scores(2.0)
+        await world.run()
+        assert world.programs()[1].score == 2.0
+        assert not any("no answer" in note for note in world.recorder.notes)
 
     async def test_a_judge_that_waits_for_another_one_does_not_hang(self, tmp_path: Path) -> None:
         """However long another judge of the machine has the device."""

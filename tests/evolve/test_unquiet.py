@@ -10,8 +10,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from evaluators.evaluation import Duel, DuelOutcome, Evaluation, Status, Untimed
+from evaluators.evaluation import Duel, DuelOutcome, Evaluation, Interval, Status, Timed, Untimed
 from evaluators.task import Language
+from evolve.archive import Elite
 from evolve.backlog import Backlog
 from evolve.settings import Caps
 from evolve.testing import FakeJudge, FakeProposer, fake_source
@@ -225,7 +226,7 @@ class TestTurns:
         self.backlog = Backlog(lambda: self.now)
 
     def family(self, number: int) -> Family:
-        facts = {"number": number, "state": ProgramState.JUDGED, "evaluation": None, "score": None}
+        facts = {"number": number, "state": ProgramState.JUDGED, "evaluation": None, "verdict": None, "score": None}
         return Family(SimpleNamespace(**facts))  # type: ignore[arg-type]
 
     def next(self, *, idle: bool = False) -> int | None:
@@ -262,6 +263,32 @@ class TestTurns:
             self.backlog.line_up(self.family(number))
             turns.append(self.next())
         assert turns == [100, 0, 101, 1, 102, 2]
+
+    def timed(self, number: int, low: float, high: float) -> Family:
+        speedup = Interval(low=low, estimate=(low + high) / 2, high=high, level=0.99)
+        verdict = SimpleNamespace(timing=Timed(speedup=speedup, cold=True, rounds=10), noisy=False)
+        facts = {"number": number, "state": ProgramState.JUDGED, "verdict": verdict, "evaluation": verdict}
+        return Family(SimpleNamespace(**facts, score=speedup.estimate))  # type: ignore[arg-type]
+
+    def test_what_lies_wholly_above_the_best_comes_before_others_the_furthest_first(self) -> None:
+        best = Elite(1, 0, 1.0, Interval(low=0.9, estimate=1.0, high=1.1, level=0.99))
+        families = [(2, 0.5, 0.6), (3, 1.05, 9.0), (4, 1.2, 1.3), (5, 1.5, 1.6), (6, 1.15, 2.0)]
+        for family in families:
+            self.backlog.line_up(self.timed(*family))
+        turns = []
+        while (family := self.backlog.next_to_place(idle=False, best=best)) is not None:
+            turns.append(family.structure.number)
+        assert turns == [5, 4, 6, 2, 3]
+
+    def test_where_there_is_no_best_the_order_is_that_of_judgement(self) -> None:
+        for family in [(1, 0.9, 1.1), (2, 2.0, 3.0)]:
+            self.backlog.line_up(self.timed(*family))
+        assert [self.next(), self.next()] == [1, 2]
+        for best in (None, Elite(1, 0, 5.0)):  # of a task that is scored by value
+            self.backlog.line_up(self.family(3))
+            self.backlog.line_up(self.timed(4, 2.0, 3.0))
+            placed = [self.backlog.next_to_place(idle=False, best=best) for _ in range(2)]
+            assert [family.structure.number for family in placed if family] == [3, 4]
 
     def test_where_the_run_would_end_nobody_waits(self) -> None:
         self.backlog.spoilt(self.family(1))
