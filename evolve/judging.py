@@ -24,6 +24,10 @@ TRIES = 3
 CALLS_PER_WORKLOAD = 30
 """Calls at the limit that a workload may take, rounds and checks together, before the judge counts as hung."""
 
+LEAST_ROOM_S, ROOM_FACTOR = 120.0, 2.0
+"""Beside others a question is given so much of the device, or so many times what the dearest evaluation took: a
+confirmation takes longer than that did, and one that is broken off ends the judge, and with it what the others ask."""
+
 T = TypeVar("T", Evaluation, Duel)
 
 
@@ -57,20 +61,28 @@ class Judging:
         self._failure = ""
         """Of the judge, the last there was."""
         self._deadline_s = deadline_s(run.task, run.settings.search.evaluation_timeout_s)
+        lanes = run.settings.search.lanes_of(run.task)
+        self._places = lanes + 1 if lanes > 1 else 1
+        """Questions that are asked side by side: one in each lane, and what is placed."""
 
     def reserve(self) -> Reservation | StopReason:
         """Reserve the worst case of one question, or say which cap forbids it.
 
-        Near the cap on device time the worst case is what remains of it, as long as the dearest evaluation so far
-        would fit in; the question is broken off when it has had that.
+        Where the cap on device time has no room for the worst case of all that may be asked side by side, each is
+        promised its share of what remains, and broken off when it has had that: but never less beside others than it
+        will need if it is no trouble. The last one alone is promised what remains, as long as the dearest evaluation
+        so far would fit in.
         """
         budget = self._run.budget
         worst = self._deadline_s
         remaining = budget.remaining_device_s()
-        if remaining is not None and remaining < worst:
-            if remaining <= 0 or remaining < self._run.booking.largest_device_s:
+        if remaining is not None and remaining < self._places * worst:
+            largest = self._run.booking.largest_device_s
+            room = max(LEAST_ROOM_S, ROOM_FACTOR * largest) if self._places > 1 else 0.0
+            crowded = remaining < min(room, worst) and budget.promised.device_s > 0
+            if remaining <= 0 or remaining < min(largest, worst) or crowded:
                 return StopReason.DEVICE_SECONDS
-            worst = remaining
+            worst = min(worst, remaining, max(remaining / self._places, room))
         return budget.reserve(Charge(device_s=worst))
 
     async def evaluate(self, program: Program, reservation: Reservation) -> Program:

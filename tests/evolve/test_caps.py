@@ -7,10 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from evolve.budget import Charge
+from evaluators.evaluation import Cost
+from evolve.budget import Charge, Reservation
+from evolve.judge_keeper import JudgeKeeper
+from evolve.judging import LEAST_ROOM_S, Judging
 from evolve.settings import Caps
 from evolve.testing import FakeJudge, FakeProposer, fake_source
-from evolve.types import ProgramState, Proposal, ProposeContext, StopReason
+from evolve.types import Program, ProgramState, Proposal, ProposeContext, StopReason
 from tests.evolve.searching import World, book_model_call, scores, settings
 
 
@@ -34,6 +37,35 @@ class TestBudget:
         with world.view() as view:
             spent = sum(entry.charge.device_s for entry in view.storage.ledger())
         assert 0.4 < spent <= 0.5
+
+    @pytest.mark.parametrize("cap_s", [3600.0, 1000.0, 300.0])
+    async def test_a_cap_is_shared_by_what_is_asked_side_by_side(self, tmp_path: Path, cap_s: float) -> None:
+        """A question's worst case is a quarter of an hour, and hardly any takes more than seconds of the device."""
+        world = World(tmp_path, settings(Caps(device_seconds=cap_s), lanes=8, evaluation_timeout_s=1000.0))
+        with world.create() as run:
+            judging = Judging(run, JudgeKeeper(world.start_judge), lambda text: None)
+            open_now: list[Reservation] = []
+            while isinstance(found := judging.reserve(), Reservation) and len(open_now) < 20:
+                open_now.append(found)
+            promised = [one.worst.device_s for one in open_now]
+            assert sum(promised) <= cap_s
+            assert min(promised) >= LEAST_ROOM_S
+            assert len(open_now) >= min(9, cap_s // LEAST_ROOM_S)
+            run.budget.settle(open_now[0], Charge(device_s=5.0))
+            assert isinstance(judging.reserve(), Reservation), "what ends makes room for the next"
+
+    async def test_what_was_broken_off_beside_others_is_given_more_the_next_time(self, tmp_path: Path) -> None:
+        world = World(tmp_path, settings(Caps(device_seconds=900.0), lanes=8, evaluation_timeout_s=1000.0))
+        with world.create() as run:
+            seed = run.add_seed()
+            assert isinstance(seed, Program)
+            judging, given = Judging(run, JudgeKeeper(world.start_judge), lambda text: None), []
+            while isinstance(found := judging.reserve(), Reservation):
+                given.append(found.worst.device_s)
+                run.booking.cut_short(seed, found, Cost(device_s=found.worst.device_s))
+            assert given == sorted(given)
+            assert given[-1] >= 2 * given[0]
+            assert sum(given) <= 900.0
 
     async def test_near_the_cap_an_evaluation_is_broken_off_and_stays_queued(self, tmp_path: Path) -> None:
         world = World(tmp_path, settings(Caps(device_seconds=0.3)))

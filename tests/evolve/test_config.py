@@ -1,13 +1,20 @@
 """Configuration: defaults, file, assignments, and one line for every mistake."""
 
+import os
 import re
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evaluators.device import Cpu
 from evaluators.errors import UsageError
+from evaluators.gpu_judge import LEAST_CORES_APART, builds_at_once
+from evaluators.task_loading import load_task
 from evolve.config import Config, dump_config, load_config, parse_config
+
+TASKS = Path(__file__).parents[2] / "tasks"
 
 
 @pytest.fixture
@@ -200,3 +207,17 @@ def test_any_assignment_is_accepted_or_refused_in_one_line(key, value):
 def test_any_text_survives_being_stored(text):
     config = load_config(assignments=[]).model_copy(update={"task": text})
     assert parse_config(dump_config(config)) == config
+
+
+@pytest.mark.parametrize(("cores", "lanes"), [(2, 4), (LEAST_CORES_APART - 1, 4), (LEAST_CORES_APART, 8), (64, 8)])
+def test_on_a_gpu_more_is_in_flight_where_compilers_have_cores_of_their_own(monkeypatch, cores, lanes):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(cores)))
+    search = parse_config("").search
+    assert search.lanes_of(load_task(TASKS / "softmax")) == lanes
+    assert search.lanes_of(load_task(TASKS / "q4_matvec_cpu")) == 1
+    assert parse_config("[search]\nlanes = 3").search.lanes_of(load_task(TASKS / "softmax")) == 3
+
+
+@pytest.mark.parametrize(("cores", "builds"), [(2, 2), (7, 3), (8, 2), (16, 6)])
+def test_so_many_programs_are_built_at_once(cores, builds):
+    assert builds_at_once(Cpu("", tuple(range(cores)), 1 << 20, "")) == builds
