@@ -319,7 +319,7 @@ class KernelJudge:
     def _looked_at(self, failure: CandidateFailure) -> CandidateFailure:
         """The failure with what the device says of it, or ours where it is the device that failed."""
         try:
-            with self._device.held():
+            with self._device.held(first=True):  # before others add to what the device has to tell
                 self._platform.after_failure(failure)
         except JudgeError as error:
             return our_failure(error)

@@ -4,6 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from evaluators.cuda.inspection import Example, ToolUnavailable
+from evaluators.cuda.sanitizer import COMMON, MEMCHECK, parse
+from evaluators.cuda.sanitizing import leaves_device_alone, small_shapes
 from evaluators.evaluation import Status
 from evaluators.judge import open_judge
 from evaluators.task_loading import load_task
@@ -55,12 +58,30 @@ def test_a_read_beyond_the_input_is_found_on_small_shapes(judge):
     assert "stray" in evaluation.message
 
 
-def test_a_sanitizer_has_the_device_open_no_sooner_than_its_program(judge):
+@pytest.mark.parametrize("name", ["plain.cu", "plain.py"])
+def test_a_sanitizer_has_the_device_open_no_sooner_than_its_program(judge, name):
     """Else it cannot be on its way while rounds are timed, and a confirmation takes longer."""
+    language, source = HONEST[name]
+    bench, shape = judge.bench, small_shapes(judge.bench.task)[-1]
+    program = bench.builds.build(bench.task, source, language, ())
+    example = Example(shape, bench.checks.case(shape, bench.reference.families[0]).inputs)
+    try:
+        with judge._device.held():
+            report = judge._platform._tools.run((*MEMCHECK, *COMMON), program, bench.task, [example, example])
+        found = parse(report)
+    except ToolUnavailable as why:
+        pytest.skip(str(why))
+    assert leaves_device_alone(report), report.devices
+    assert not found.errors, found.findings
+
+
+def test_sanitizers_start_beside_rounds_where_they_have_cores_of_their_own(judge):
     language, source = HONEST["plain.cu"]
     evaluation = judge.confirm(source, language)
-    if evaluation.attestation is not None and "compute-sanitizer" in evaluation.attestation.missing:
+    assert evaluation.attestation is not None
+    if "compute-sanitizer" in evaluation.attestation.missing:
         pytest.skip(evaluation.attestation.missing)
+    assert (evaluation.attestation.memory_errors, evaluation.attestation.race_hazards is None) == (0, False)
     sanitizing = judge._platform._sanitizing
     assert sanitizing.ahead == sanitizing.apart
 
