@@ -44,9 +44,10 @@ def open_devices() -> list[str] | None:
     try:
         processes = [name for name in os.listdir("/proc") if name.isdecimal()]
         for process in processes:
-            for descriptor in os.listdir(f"/proc/{process}/fd"):
-                with suppress(FileNotFoundError):
-                    found.add(os.readlink(f"/proc/{process}/fd/{descriptor}"))
+            with suppress(FileNotFoundError, ProcessLookupError):  # it has ended
+                for descriptor in os.listdir(f"/proc/{process}/fd"):
+                    with suppress(FileNotFoundError):
+                        found.add(os.readlink(f"/proc/{process}/fd/{descriptor}"))
     except OSError:
         return None
     return sorted(name for name in found if name.startswith("/dev/")) if processes else None
