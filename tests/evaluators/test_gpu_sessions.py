@@ -35,7 +35,8 @@ def opened():
     """A session, and the runner's end of its channel."""
     ours, theirs = channel.pair()
     log, log_end = os.pipe()
-    child = SimpleNamespace(log=log, pidfd=-1, resume=lambda: None, stop=lambda deadline_s: 0, used_ns=lambda: 0)
+    quiet = {"resume": lambda: None, "stop": lambda deadline_s: 0, "used_ns": lambda: 0}
+    child = SimpleNamespace(log=log, pid=os.getpid(), pidfd=-1, **quiet)
     seal = SimpleNamespace(close_over=lambda size: None, broken=lambda: None)
     gpu = SimpleNamespace(synchronize=lambda: None, upload=None, settles=lambda: True)
     memory = SimpleNamespace(address=0, size=1 << 20)
@@ -171,3 +172,31 @@ def test_recordings_do_not_pile_up():
     program = Capturing(lambda scalars: 0)
     sizes = list(range(KEPT_RECORDINGS + 1))
     assert prepared(program, [*sizes, 0]) == 2 * (len(sizes) + 1)
+
+
+def bound_to(pid):
+    return os.sched_getaffinity(pid)
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one core")
+def test_a_round_is_played_on_one_core_and_the_judge_goes_back_to_the_others(opened):
+    made, _ = opened
+    core, everywhere = max(os.sched_getaffinity(0)), os.sched_getaffinity(0)
+    seen = []
+    with subprocess.Popen(["sleep", "60"]) as runner:
+        made.child.pid, made._core = runner.pid, core
+        made._exchange = SimpleNamespace(
+            ask=lambda *words: seen.append((bound_to(0), bound_to(runner.pid))) or Answering().ask(*words)
+        )
+        made.round([0, 1], 10)
+        assert seen == [({core}, {core})]
+        assert bound_to(0) == everywhere
+        runner.kill()
+
+
+def test_a_round_is_played_wherever_its_runner_is_if_that_cannot_be_bound(opened):
+    made, _ = opened
+    everywhere = os.sched_getaffinity(0)
+    made.child.pid, made._core = 2**22 + 1, max(everywhere)
+    assert made.round([0, 1], 10).slots == (0, 1)
+    assert bound_to(0) == everywhere
