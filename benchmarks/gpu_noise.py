@@ -186,8 +186,8 @@ def show(found: dict[str, Any]) -> None:
     for name, one in found["workloads"].items():
         strays = " ".join(f"{one[key]:.4f}" for key in ("stray_median", "stray_90", "stray_most"))
         print(
-            f"   {name:<20}{one['pairs']} pairs in {one['lease_s']:.2f} s, {one['timed_s']:.2f} timed; strays {strays}; "
-            f"95 % +-{one['half_width_95']:.4f}; long {one['long_rounds']} of {one['rounds']}, "
+            f"   {name:<20}{one['pairs']} pairs in {one['lease_s']:.2f} s, {one['timed_s']:.2f} timed; "
+            f"strays {strays}; 95 % +-{one['half_width_95']:.4f}; long {one['long_rounds']} of {one['rounds']}, "
             f"waited {one['of_them_waited']}",
             flush=True,
         )
