@@ -84,7 +84,7 @@ def lone_round(session: Session, plan: RoundPlan, slots: list[int], call_deadlin
 def one_round(side: Side, plan: RoundPlan, slots: list[int], rng: np.random.Generator, *, whole: bool = False) -> float:
     """Poison, run and check one program on content that is already there; microseconds a call, empty call taken off."""
     side.session.guard.poison(slots)
-    before = side.session.before(slots)
+    before = side.session.before(slots) if _changes_in_place(side.session) else {}
     time = lone_round(side.session, plan, slots, side.call_deadline_s)
     _check(side, plan, time, before, rng, whole=whole)
     return _net_us(side, time)
@@ -155,8 +155,10 @@ def _play(
     for side in pair:
         side.session.guard.poison(slots)
     arena.fill(ours.session, content, slots, {slot: one.case.inputs for one in surprises for slot in one.slots})
-    ours.session.give_inouts(theirs.session, slots)
-    before = ours.session.before(slots)
+    before: Mapping[int, Mapping[str, Array]] = {}
+    if _changes_in_place(ours.session):
+        ours.session.give_inouts(theirs.session, slots)
+        before = ours.session.before(slots)
     rounds = _take_turns(pair if rng.integers(2) else (theirs, ours), plan, slots)
     for side in pair:
         with _blaming(side, plan):
@@ -215,7 +217,7 @@ def _check(
     others = {slot for surprise in surprises for slot in surprise.slots}
     ordinary = [slot for slot in time.slots if slot not in others]
     family = checker.ordinary_family
-    for slot, rows in session.left_alone(ordinary):
+    for slot, rows in session.left_alone(ordinary) if before else ():
         checker.check(session, slot, plan.workload, family, inputs=_given(session, slot, before), rows=rows)
     suspects = session.guard.unwritten_among(ordinary)
     least = len(suspects) + ((plan.whole_calls or len(ordinary)) if whole else plan.checked_calls)
@@ -237,6 +239,10 @@ def _blaming(side: Side, plan: RoundPlan) -> Iterator[None]:
             raise JudgeError(f"a baseline failed on {plan.workload.name}: {failure.message}") from failure
         failure.whose = side.whose
         raise
+
+
+def _changes_in_place(session: Session) -> bool:
+    return any(p.role == "inout" for p in session.layout.places)
 
 
 def _given(session: Session, slot: int, before: Mapping[int, Mapping[str, Array]]) -> Mapping[str, Array] | None:

@@ -152,13 +152,12 @@ class Session:
             arguments[name][...] = values
 
     def before(self, slots: Sequence[int]) -> dict[int, dict[str, Array]]:
-        """What arguments that are changed in place hold before a round of these calls; empty where there are none."""
-        names = self._inout_names()
-        return {s: {n: self.arguments(s)[n].copy() for n in names} for s in slots} if names else {}
+        """What arguments that are changed in place hold before a round of these calls."""
+        return {s: {n: self.arguments(s)[n].copy() for n in self._inout_names()} for s in slots}
 
     def give_inouts(self, other: Session, slots: Sequence[int]) -> None:
         """Have another runner find the same in them. Both must be stopped."""
-        for slot in slots if self._inout_names() else ():
+        for slot in slots:
             arguments = self.arguments(slot)
             other.store(slot, {name: arguments[name] for name in self._inout_names()})
 

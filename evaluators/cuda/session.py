@@ -154,8 +154,7 @@ class CudaSession(Session):
 
     def before(self, slots: Sequence[int]) -> dict[int, dict[str, Array]]:
         """What arguments that are changed in place hold before a round, until the next content is written."""
-        names = self._inout_names()
-        return {slot: self.inouts.of(self.layout, slot) for slot in slots} if names else {}
+        return {slot: self.inouts.of(self.layout, slot) for slot in slots}
 
     def give_inouts(self, other: Session, slots: Sequence[int]) -> None:
         """Nothing to do: all runners of an arena get them from the same copy."""

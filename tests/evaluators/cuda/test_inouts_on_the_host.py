@@ -12,15 +12,17 @@ from evaluators.cascade import Case, correctness, pace_us, smoke, warm_up
 from evaluators.check_set import CheckSet
 from evaluators.checker import Checker
 from evaluators.cuda import device
-from evaluators.cuda.arena import pool_bytes
-from evaluators.cuda.device import Gpu
+from evaluators.cuda.device import DeviceBuffer, Gpu, bytes_at
+from evaluators.cuda.guard import DeviceGuard
+from evaluators.cuda.inouts import MOST_LEFT_ALONE, Inouts
 from evaluators.cuda.plan import device_plan
+from evaluators.cuda.session import LEFT_RUNNING, InputSeal
 from evaluators.errors import JudgeError
 from evaluators.evaluation import Status
 from evaluators.failure import CandidateFailure
-from evaluators.plan import layout_of
+from evaluators.layout import plan
 from evaluators.reference import load_reference
-from evaluators.rounds import PairedTimes, Side, one_round, paired_round
+from evaluators.rounds import PairedTimes, Side, paired_round
 from evaluators.surprise import Surprises
 from evaluators.task import Workload
 from evaluators.task_loading import load_task
@@ -51,8 +53,7 @@ class Table:
         rng = np.random.default_rng(1)
         checks = CheckSet(self.reference, folder, rng)
         self.surprises = Surprises(self.reference, checks)
-        plan = device_plan(SHORT, WORKLOAD, 1 << 16, 1 << 18, None, rng)
-        self.plan = replace(plan, layout=replace(plan.layout))
+        self.plan = device_plan(SHORT, WORKLOAD, 1 << 16, 1 << 20, None, rng)
         self.arena = HostArena(gpu, SHORT, [self.plan.layout])
         self.content = self.arena.content(self.reference, WORKLOAD)
         self.bench = SimpleNamespace(task=SHORT, reference=self.reference, checks=checks)
@@ -149,22 +150,25 @@ CONVICTED = {
 }
 
 
-def test_honest_programs_pass_every_stage(table):
+@pytest.mark.parametrize("seed", range(3))
+def test_an_honest_program_passes_every_stage(table, seed):
+    table.arena.rng = np.random.default_rng(seed)
     case = table.case(honest)
     smoke(table.bench, table.arena, case)
-    correctness(table.bench, table.arena, case, [WORKLOAD, *SHORT.workloads], table.bench.checks)
-    assert pace_us(table.bench, table.arena, table.calibration, case) == 0.0 or True
+    correctness(table.bench, table.arena, case, SHORT.workloads, table.bench.checks)
+    assert pace_us(table.bench, table.arena, table.calibration, case) > 0
     ours, theirs = table.side(honest), table.side(honest)
     for side in (ours, theirs):
         warm_up(side, table.calibration, table.arena)
     table.rounds(ours, theirs, 20)
+    assert set(case.checker.errors) == {w.name for w in SHORT.workloads}
 
 
 @pytest.mark.parametrize("program", CONVICTED, ids=lambda program: program.__name__)
 def test_who_gets_out_of_work_or_out_of_bounds_is_found_in_rounds(table, program):
-    honest_side = table.side(honest)
+    opponent = table.side(honest)
     with pytest.raises(CandidateFailure) as caught:
-        table.rounds(table.side(program), honest_side, 20)
+        table.rounds(table.side(program), opponent, 20)
     assert caught.value.status is CONVICTED[program], caught.value.message
 
 
@@ -172,3 +176,149 @@ def test_a_baseline_that_fails_is_no_candidates_fault(table):
     baseline = replace(table.side(works_ahead), checker=None)
     with pytest.raises(JudgeError, match="never called"):
         table.rounds(table.side(honest), baseline, 20)
+
+
+def test_both_programs_find_the_same_and_never_what_they_found_before(table):
+    found = {"ours": [], "theirs": []}
+
+    def notes(calls):
+        def program(runner, slot, views):
+            calls.append((slot, views["x"].tobytes()))
+            honest(runner, slot, views)
+
+        return program
+
+    ours, theirs = (table.side(notes(calls), surprised=False) for calls in found.values())
+    for calls in found.values():
+        calls.clear()
+    table.rounds(ours, theirs, 4)
+    assert sorted(found["ours"]) == sorted(found["theirs"])
+    assert len({content for _, content in found["ours"]}) == len(found["ours"]) == 4 * table.plan.calls
+    found["ours"].clear()
+    ours.session.prepare(table.plan.layout, 5)
+    assert found["ours"][0] == (0, bytes(4 * 3300))  # what an earlier round left is not what a program gets warm on
+
+
+def test_nothing_of_what_one_process_was_given_lies_there_for_the_next(table):
+    table.rounds(table.side(honest), table.side(honest), 2)
+    seen = []
+
+    def looks_around(runner, slot, views):
+        seen.append(any(runner.views(other)["x"].any() for other in range(runner.layout.slots)))
+        honest(runner, slot, views)
+
+    session = table.arena.open(looks_around)
+    session.prepare(table.plan.layout, 5)
+    session.guard.poison([0])
+    session.inspect(session.round([0], 5))
+    assert len(seen) > 2
+    assert not any(seen)
+
+
+def test_inputs_that_changed_are_noticed_although_something_else_was_written(table):
+    side = table.side(honest)
+    table.arena.fill(side.session, table.content, list(table.plan.layout.sequences[0]))
+    side.session.round([0], 5)
+    table.gpu.upload(side.session.inputs.address, np.array([1], np.uint8))
+    side.session.store(0, {"x": np.zeros((100, 33), np.float32)})
+    with pytest.raises(CandidateFailure, match="changed its inputs"):
+        side.session.round([0], 5)
+
+
+def test_work_left_running_is_noticed_where_there_are_no_inputs(table, monkeypatch):
+    seal = InputSeal(table.gpu, table.arena._device_inputs)
+    seal.close_over(0)
+    assert seal.broken() is None
+    monkeypatch.setattr(table.gpu, "settles", lambda: False)
+    assert seal.broken() == LEFT_RUNNING
+
+
+ARGS = [
+    ("a", "inout", "fp32", (70, 3)),
+    ("b", "out", "fp32", (5,)),
+    ("c", "inout", "u8", (13,)),
+    ("d", "inout", "i64", ()),
+]
+
+
+@pytest.fixture
+def copy(gpu):
+    """A copy with random content, a runner's outputs with the same in them, and their layout."""
+    layout = plan("w", (), [*ARGS, ("e", "inout", "fp16", (0, 4)), ("f", "in", "fp32", (9,))], 3)
+    kept, outputs = Inouts(gpu, layout.output_bytes), DeviceBuffer(gpu, layout.output_bytes)
+    content = np.random.default_rng(0).integers(0, 256, layout.output_bytes, dtype=np.uint8)
+    gpu.upload(kept.address(layout, 0), content)
+    guard = DeviceGuard(gpu, layout, outputs, np.random.default_rng(1))
+    guard.arm()
+    kept.restore(layout, outputs.address, [2, 0])
+    assert guard.broken() is None
+    assert guard.unwritten_among([0, 1, 2]) == [0, 1, 2]
+    yield kept, outputs, layout
+    kept.close()
+    outputs.close()
+
+
+def test_a_change_of_any_byte_of_a_slot_that_was_not_called_is_seen(gpu, copy):
+    kept, outputs, layout = copy
+    everywhere = np.arange(3)
+    assert not kept.changed(layout, outputs.address, everywhere)
+    inside = {
+        slot * layout.output_stride + place.offset + at
+        for slot in range(3)
+        for place in layout.places
+        if place.role == "inout"
+        for at in range(place.nbytes)
+    }
+    for at in range(layout.output_bytes):
+        before = bytes_at(gpu, outputs.address, np.array([at]))
+        gpu.upload(outputs.address + at, before ^ 4)
+        assert kept.changed(layout, outputs.address, everywhere) == (at in inside)
+        assert kept.changed(layout, outputs.address, np.array([1])) == (
+            at in inside and at // layout.output_stride == 1
+        )
+        gpu.upload(outputs.address + at, before)
+
+
+def test_rows_that_stayed_as_they_were_are_named(gpu, copy):
+    kept, outputs, layout = copy
+    rng = np.random.default_rng(2)
+
+    def write(slot, changed):
+        for place, rows in changed.items():
+            there = layout.places["abcd".index(place)]
+            address = outputs.address + slot * layout.output_stride + there.offset
+            values = bytes_at(gpu, address, np.arange(there.nbytes)).reshape(max((*there.shape, 1)[0], 1), -1)
+            values[rows] ^= 1
+            gpu.upload(address, values)
+
+    everything = {"a": slice(None), "c": slice(None), "d": slice(None)}
+    for slot in (0, 1, 2):
+        write(slot, everything)
+    assert kept.left_alone(layout, outputs.address, [0, 1, 2], rng) == []
+    write(1, {"a": slice(60, 70)})
+    named = {}
+    for _ in range(20):
+        for slot, rows in kept.left_alone(layout, outputs.address, [0, 1, 2], rng):
+            named.setdefault(slot, set()).update(rows.tolist())
+    assert set(named) == {1}
+    assert named[1] <= set(range(59, 70)) | set(range(13))
+    assert {62, 65, 68} <= named[1]
+    write(0, {"d": slice(None)})
+    assert 0 in {slot for slot, _ in kept.left_alone(layout, outputs.address, [0, 2], rng)}
+
+
+def test_more_calls_left_alone_than_are_compared_are_drawn(gpu, copy):
+    kept, outputs, layout = copy
+    drawn = [{slot for slot, _ in kept.left_alone(layout, outputs.address, [0, 1, 2], rng)} for rng in RNGS]
+    assert {len(slots) for slots in drawn} == {MOST_LEFT_ALONE}
+    assert set.union(*drawn) == {0, 1, 2}
+
+
+RNGS = [np.random.default_rng(seed) for seed in range(20)]
+
+
+def test_a_session_without_the_copy_does_not_judge_such_a_task(gpu, table):
+    session = table.side(honest).session
+    session.inouts = Inouts(gpu, 0)
+    with pytest.raises(RuntimeError, match="no room"):
+        session.round([0], 5)
