@@ -8,7 +8,7 @@ import os
 import socket
 import struct
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -65,6 +65,8 @@ class HostRunner:
     inputs: DeviceBuffer
     outputs: DeviceBuffer
     layout: Layout | None = None
+    called: Sequence[int] = ()
+    """The calls that were asked for together."""
     memory: dict[Any, Any] = field(default_factory=dict)
     """What the program keeps from call to call."""
 
@@ -100,7 +102,8 @@ class HostRunner:
             self._call([slot for (slot,) in struct.iter_unpack("<I", frame.body)])
         return Frame(kind, slot, frame.nonce)
 
-    def _call(self, slots: Any) -> None:
+    def _call(self, slots: Sequence[int]) -> None:
+        self.called = slots
         for slot in slots:
             self.program(self, slot, self.views(slot))
 

@@ -73,6 +73,8 @@ SEED = (TASK.folder / "seed.py").read_text()
 SHORT = SEED.replace("(x, y, M * N,", "(x, y, M * N - N,")
 AGAIN = SEED.splitlines()[-1] + "\n"
 
+OUT_OF_WORK = {Status.WRONG_VALUES, Status.NONDETERMINISTIC}
+"""The second where the one of two surprises that was left alone differs by the sign of a zero."""
 #: name -> language, source, statuses that are right answers to it
 CHEATS: dict[str, tuple[Language, str, set[Status]]] = {
     "works once on every slot": (
@@ -81,7 +83,7 @@ CHEATS: dict[str, tuple[Language, str, set[Status]]] = {
         + ONCE
         + STEP % "if (seen[place(x)] == x) return;"
         + ENTRY % (LAUNCH + " met<<<1, 1, 0, stream>>>(x, count);"),
-        {Status.WRONG_VALUES},
+        OUT_OF_WORK,
     ),
     "writes what idle slots hold": (
         "cuda",
@@ -91,14 +93,14 @@ CHEATS: dict[str, tuple[Language, str, set[Status]]] = {
         + ENTRY % (LAUNCH + " if (float* other = before(x, count)) touch<<<1, 1, 0, stream>>>(other, count);"),
         {Status.CHEATING},
     ),
-    "leaves the last row as it was, in rounds": ("cuda", HEAD + LAST_ROW + ENTRY % LAUNCH, {Status.WRONG_VALUES}),
+    "leaves the last row as it was, in rounds": ("cuda", HEAD + LAST_ROW + ENTRY % LAUNCH, OUT_OF_WORK),
     "keeps an answer": (
         "cuda",
         HEAD + FROM_MEMORY + ENTRY % "step<<<blocks, 256, 0, stream>>>(x, y, count); kept<<<1, 1, 0, stream>>>(count);",
-        {Status.WRONG_VALUES},
+        OUT_OF_WORK,
     ),
-    "leaves the last row as it was": ("triton", SHORT, {Status.WRONG_VALUES}),
-    "does it twice": ("triton", SEED + AGAIN, {Status.WRONG_VALUES}),
+    "leaves the last row as it was": ("triton", SHORT, OUT_OF_WORK),
+    "does it twice": ("triton", SEED + AGAIN, OUT_OF_WORK),
 }
 HONEST: dict[str, tuple[Language, str]] = {
     "seed.py": ("triton", SEED),
