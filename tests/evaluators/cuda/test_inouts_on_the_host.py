@@ -22,6 +22,7 @@ from evaluators.errors import JudgeError
 from evaluators.evaluation import Status
 from evaluators.failure import CandidateFailure
 from evaluators.layout import plan
+from evaluators.plan import layout_of
 from evaluators.reference import load_reference
 from evaluators.rounds import PairedTimes, Side, paired_round
 from evaluators.surprise import Surprises
@@ -31,7 +32,8 @@ from evaluators.tolerance import load_lock
 from evaluators.trail import Trail
 from tests.evaluators.cuda.host_arena import HostArena, MemoryDriver
 
-TASK = load_task(Path(__file__).parents[2] / "data" / "residual_scale")
+DATA = Path(__file__).parents[2] / "data"
+TASK, SORTING = (load_task(DATA / name) for name in ("residual_scale", "sort_rows"))
 WORKLOAD = Workload(name="small", axes={"M": 100, "N": 33})
 SHORT = TASK.model_copy(update={"workloads": (WORKLOAD, *(w for w in TASK.workloads if w.split == "edge"))})
 
@@ -47,17 +49,17 @@ def gpu(tmp_path_factory):
 class Table:
     """A judge's bench, arena and rounds of a task on the host."""
 
-    def __init__(self, gpu, folder):
-        self.gpu = gpu
-        self.reference = replace(load_reference(TASK), task=SHORT)
-        self.lock = load_lock(TASK)
+    def __init__(self, gpu, folder, task=SHORT, workload=WORKLOAD):
+        self.gpu, self.workload = gpu, workload
+        self.reference = replace(load_reference(task), task=task)
+        self.lock = load_lock(load_task(task.folder))
         rng = np.random.default_rng(1)
         checks = CheckSet(self.reference, folder, rng)
         self.surprises = Surprises(self.reference, checks)
-        self.plan = device_plan(SHORT, WORKLOAD, 1 << 16, 1 << 20, None, rng)
-        self.arena = HostArena(gpu, SHORT, [self.plan.layout])
-        self.content = self.arena.content(self.reference, WORKLOAD)
-        self.bench = SimpleNamespace(task=SHORT, reference=self.reference, checks=checks)
+        self.plan = device_plan(task, workload, 1 << 16, 1 << 20, None, rng)
+        self.arena = HostArena(gpu, task, [self.plan.layout])
+        self.content = self.arena.content(self.reference, workload)
+        self.bench = SimpleNamespace(task=task, reference=self.reference, checks=checks)
         empty_us = {"triton": 1.0}
         self.calibration = WorkloadCalibration(self.plan, self.content, {}, None, frozenset(), empty_us, 0.0)
 
@@ -164,6 +166,28 @@ def test_an_honest_program_passes_every_stage(table, seed):
         warm_up(side, table.calibration, table.arena)
     table.rounds(ours, theirs, 20)
     assert set(case.checker.errors) == {w.name for w in SHORT.workloads}
+
+
+def test_a_task_without_inputs_is_judged_and_its_checks_keep_to_the_room_there_is(gpu, tmp_path, monkeypatch):
+    """All that it has is changed in place; four families do not fit into the outputs at once."""
+
+    def sorts(runner, slot, views):
+        views["keys"].sort(axis=1)
+        slots[runner.layout.workload] = max(runner.layout.slots, slots.get(runner.layout.workload, 0))
+
+    def sorts_all_but_the_first(runner, slot, views):
+        views["keys"][1:].sort(axis=1)
+
+    slots = {}
+    table = Table(gpu, tmp_path, SORTING, SORTING.search_workloads()[0])
+    with monkeypatch.context() as patch:
+        patch.setattr(table.arena, "_output_bytes", 3 * layout_of(SORTING, table.workload, 1).output_stride)
+        correctness(table.bench, table.arena, table.case(sorts), SORTING.workloads, table.bench.checks)
+    assert slots == {"many": 3, "short": 4}
+    table.rounds(table.side(sorts), table.side(sorts), 3)
+    with pytest.raises(CandidateFailure, match="keys"):
+        table.rounds(table.side(sorts_all_but_the_first), table.side(sorts), 3)
+    table.arena.close()
 
 
 @pytest.mark.parametrize("program", CONVICTED, ids=lambda program: program.__name__)
