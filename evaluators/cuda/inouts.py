@@ -20,13 +20,15 @@ from evaluators.dtypes import Array, storage_dtype
 from evaluators.errors import JudgeError
 from evaluators.layout import ArgPlace, Layout
 
+AT_ONCE = 64
+"""Slots that are written side by side."""
 LOOKS = 64
 """Of every called slot so many places are looked at whether they still hold what they held."""
 LOOK_BYTES = 8
 """How many bytes are one place: fewer stay as they were by chance."""
 MOST_LEFT_ALONE = 2
-"""Slots a round of which rows that stayed as they were are compared. That is no fault: a program may have to leave most
-of an argument alone. One that need not does it to get out of work, and one slot is enough to show that."""
+"""Slots a round of which rows that stayed as they were are compared, with some others. That is no fault: a program may
+have to leave most of an argument alone. One that need not does it to get out of work, and one slot shows that."""
 
 
 class Inouts:
@@ -73,10 +75,13 @@ class Inouts:
             return
         idle = np.setdiff1d(np.arange(layout.slots, dtype=np.uint64), np.asarray(called, np.uint64))
         order = np.concatenate([idle, np.asarray(called, np.uint64)])
-        where = self.address(layout, 0), outputs, layout.output_stride, self._gpu.table(order)
-        for place in places:
-            span = place.offset, place.offset + place.nbytes
-            self._gpu.launch("copy_slots", place.nbytes // 16, *where, *span, times=len(order))
+        where, table = (self.address(layout, 0), outputs, layout.output_stride), self._gpu.table(order)
+        for start in range(0, len(order), AT_ONCE):
+            part = order[start : start + AT_ONCE]
+            for place in places:
+                span = place.offset, place.offset + place.nbytes
+                listed = table + start * order.itemsize
+                self._gpu.launch("copy_slots", place.nbytes // 16, *where, listed, *span, times=len(part))
 
     def changed(self, layout: Layout, outputs: int, slots: npt.NDArray[np.integer]) -> bool:
         """Whether a runner's outputs hold anything else in these slots, which it was not to change."""
@@ -97,9 +102,9 @@ class Inouts:
             inside = rng.integers(0, place.nbytes - width + 1, (len(slots), LOOKS), dtype=np.uint64)
             same = self._same(layout, outputs, place, np.asarray(slots, np.uint64), inside, width)
             row_bytes = place.nbytes // (place.shape[0] if place.shape else 1)
-            for slot, there, at in zip(slots, same, inside, strict=True):
-                if there.any():
-                    found.setdefault(slot, []).append(at[there] // np.uint64(row_bytes))
+            for index in np.flatnonzero(same.any(axis=1)):
+                rows = inside[index, same[index]] // np.uint64(row_bytes)
+                found.setdefault(slots[index], []).append(rows)
         chosen = rng.permutation(sorted(found))[:MOST_LEFT_ALONE]
         return [(int(slot), np.unique(np.concatenate(found[int(slot)])).astype(np.int64)) for slot in chosen]
 
