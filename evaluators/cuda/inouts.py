@@ -102,7 +102,7 @@ class Inouts:
             inside = rng.integers(0, place.nbytes - width + 1, (len(slots), LOOKS), dtype=np.uint64)
             same = self._same(layout, outputs, place, np.asarray(slots, np.uint64), inside, width)
             row_bytes = place.nbytes // (place.shape[0] if place.shape else 1)
-            for index in np.flatnonzero(same.any(axis=1)):
+            for index in np.flatnonzero(same.any(axis=1)).tolist():
                 rows = inside[index, same[index]] // np.uint64(row_bytes)
                 found.setdefault(slots[index], []).append(rows)
         chosen = rng.permutation(sorted(found))[:MOST_LEFT_ALONE]

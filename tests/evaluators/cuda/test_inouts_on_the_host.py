@@ -215,6 +215,27 @@ def test_one_call_left_out_of_dozens_is_found_at_once_although_one_is_compared(t
     assert caught.value.status is Status.WRONG_VALUES
 
 
+def test_a_program_that_must_leave_most_alone_passes_and_one_that_does_not_fails(table):
+    """As one that adds to a cache: every call has rows that stay as they were."""
+    known = table.reference.module
+
+    def oracle(inputs, rows=None):
+        kept = np.asarray(inputs["x"]).astype(np.float64)
+        kept[:20] = known.oracle(inputs)["x"][:20]
+        return {"x": kept if rows is None else kept[rows]}
+
+    def changes_a_few_rows(runner, slot, views):
+        views["x"][:20] = np.float32(0.5) * views["x"][:20] + views["y"][:20]
+
+    module = SimpleNamespace(generate=known.generate, oracle=oracle, scale=known.scale)
+    table.reference = replace(table.reference, module=module)
+    opponent = table.side(changes_a_few_rows, surprised=False)
+    table.rounds(table.side(changes_a_few_rows, surprised=False), opponent, 5)
+    with pytest.raises(CandidateFailure) as caught:
+        table.rounds(table.side(honest, surprised=False), opponent, 5)
+    assert caught.value.status is Status.WRONG_VALUES
+
+
 def test_a_baseline_that_fails_is_no_candidates_fault(table):
     baseline = replace(table.side(works_ahead), checker=None)
     with pytest.raises(JudgeError, match="never called"):
