@@ -105,7 +105,8 @@ def open_gpu_judge(
             why = NO_GPU if target is None else f"target {target} was asked for"
             yield CompilingJudge(task, builds, environment, interpreter, why), environment
             return
-        platform = CudaPlatform(gpu, zygote, scratch, builds, frozenset(cpu.cores), builds_apart=apart)
+        rounds_core = cpu.cores[CORES_FOR_ROUNDS - 1] if apart else None
+        platform = CudaPlatform(gpu, zygote, scratch, builds, frozenset(cpu.cores), rounds_core=rounds_core)
         stack.callback(platform.close)
         device = GpuLock(gpu, watch)
         sys.setswitchinterval(SWITCH_S)

@@ -64,10 +64,11 @@ class CudaArena(Arena):
         task: Task,
         layouts: Iterable[Layout],
         exchange: Exchange,
+        core: int | None = None,
     ) -> None:
         layouts = list(layouts)
         self.task = task
-        self._exchange = exchange
+        self._exchange, self._core = exchange, core
         self.rng = np.random.default_rng(secrets.randbits(128))
         self._gpu = gpu
         self._zygote = zygote
@@ -134,7 +135,8 @@ class CudaArena(Arena):
             child = self._zygote.spawn(replace(request, payload={**request.payload, "keeps": kept}))
             stack.pop_all()
             theirs.close()
-        session = CudaSession(child, ours, (self._device_inputs, outputs), self._gpu, self._seal, self._exchange)
+        buffers = self._device_inputs, outputs
+        session = CudaSession(child, ours, buffers, self._gpu, self._seal, self._exchange, core=self._core)
         session.store_device, session.inouts = self._store, self._inouts
         try:
             if recorder is not None:

@@ -17,6 +17,7 @@ from evaluators.channel import Frame, Kind, encode, set_receive_deadline
 from evaluators.cuda.device import DeviceArray, DeviceBuffer, Gpu, bytes_at
 from evaluators.cuda.guard import IDLE_BYTES, LEAST_IDLE, DeviceGuard
 from evaluators.cuda.inouts import Inouts
+from evaluators.cuda.one_core import on_one_core
 from evaluators.cuda.runner import CAPTURED, EAGER
 from evaluators.dtypes import Array, storage_dtype
 from evaluators.errors import JudgeError
@@ -86,9 +87,11 @@ class CudaSession(Session):
         gpu: Gpu,
         seal: InputSeal,
         exchange: Exchange,
+        *,
+        core: int | None = None,
     ) -> None:
         super().__init__(child, channel, *buffers, exchange)  # type: ignore[arg-type]
-        self._gpu, self._seal = gpu, seal
+        self._gpu, self._seal, self._core = gpu, seal, core
         self._device_guard: DeviceGuard | None = None
         self.captured = False
         """Whether the prepared workload's rounds are one graph launch; else the program runs call by call."""
@@ -180,6 +183,10 @@ class CudaSession(Session):
 
     def round(self, slots: Sequence[int], call_deadline_s: float) -> RoundTime:
         """Run the calls of these slots: one launch where they were captured, else one request for all of them."""
+        with on_one_core(self.child.pid, self._core):
+            return self._round(slots, call_deadline_s)
+
+    def _round(self, slots: Sequence[int], call_deadline_s: float) -> RoundTime:
         self._seal.close_over(self.layout.input_bytes)
         self.inouts.restore(self.layout, self._outputs_at, slots)
         self._gpu.synchronize()

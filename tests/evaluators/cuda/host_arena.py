@@ -142,7 +142,9 @@ class HostArena(CudaArena):
             os.close(end)
 
         nothing = {name: lambda *_: None for name in ("resume", "kill", "wait")}
-        return SimpleNamespace(log=log, pidfd=-1, stop=lambda deadline_s: 0, used_ns=lambda: 0, close=close, **nothing)
+        return SimpleNamespace(
+            log=log, pid=0, pidfd=-1, stop=lambda deadline_s: 0, used_ns=lambda: 0, close=close, **nothing
+        )
 
 
 @dataclass
