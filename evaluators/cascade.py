@@ -54,7 +54,7 @@ class Case:
 def smoke(bench: Bench, arena: Arena, case: Case) -> None:
     """One call on the smallest workload: ends most broken candidates within milliseconds."""
     case.trail.enter(Stage.SMOKE)
-    workload = min(bench.task.workloads, key=lambda w: layout_of(bench.task, w, 1).input_stride)
+    workload = min(bench.task.workloads, key=lambda w: layout_of(bench.task, w, 1).slot_bytes)
     check_families(bench, arena, case, workload, [bench.checks.case(workload, bench.reference.families[0])])
 
 
@@ -62,8 +62,7 @@ def correctness(bench: Bench, arena: Arena, case: Case, workloads: Sequence[Work
     """Every input family on every given workload: right, and the same bits when some are called again."""
     case.trail.enter(Stage.CORRECTNESS)
     for workload in workloads:
-        slot_bytes = layout_of(bench.task, workload, 1).input_stride
-        room = max(min(arena.input_bytes // max(slot_bytes, 1), CHECK_SLOTS), 1)
+        room = max(min(arena.room_for(layout_of(bench.task, workload, 1)), CHECK_SLOTS), 1)
         families = checks.families(workload)
         for start in range(0, len(families), room):
             part = checks.cases(workload, families[start : start + room])

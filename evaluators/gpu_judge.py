@@ -24,7 +24,7 @@ from evaluators.cuda.platform import CudaPlatform
 from evaluators.device import Cpu
 from evaluators.device_account import Watch, unwatched
 from evaluators.environment import describe_environment
-from evaluators.errors import JudgeError, TaskError, UsageError
+from evaluators.errors import JudgeError, UsageError
 from evaluators.evaluation import Environment
 from evaluators.interpreter import Interpreter
 from evaluators.kernel import KernelJudge
@@ -88,7 +88,6 @@ def open_gpu_judge(
     Raises:
         UsageError: torch, Triton or a compiler is missing, or the sandbox is below the minimum.
     """
-    _refuse_changed_in_place(task)
     gpu = find_gpu() if target is None else None
     if gpu is not None:
         refuse_quarantined(gpu.driver.uuid())
@@ -120,15 +119,6 @@ def builder_cores(cpu: Cpu) -> frozenset[int]:
     """Where compilers run: beside the judge and its runners where there are cores enough, else where all run."""
     apart = len(cpu.cores) >= LEAST_CORES_APART
     return frozenset(cpu.cores[CORES_FOR_ROUNDS:] if apart else cpu.cores)
-
-
-def _refuse_changed_in_place(task: Task) -> None:
-    changed = next((arg.name for arg in task.args if arg.role == "inout"), None)
-    if changed is not None:
-        raise TaskError(
-            f"task {task.name}: args: {changed!r} has role 'inout', which a judge on a GPU does not fill yet; "
-            "make it an 'in' and an 'out'"
-        )
 
 
 def find_gpu() -> Gpu | None:
