@@ -31,6 +31,17 @@ Play = Callable[[WorkloadCalibration, int], Iterator[None]]
 """Makes rounds by a calibration, one each time that it is asked for the next; so many were made before."""
 
 
+@dataclass(frozen=True)
+class Block:
+    """Rounds of one workload that are played in a row."""
+
+    count: int
+    whole: int = 0
+    """So many of them, drawn at random, are compared whole."""
+    enough: Callable[[int], bool] = lambda done: False
+    """Asked after each round, with how many there are: whether to leave it at that."""
+
+
 @dataclass
 class Case:
     """One candidate's live runner, and what was measured of it."""
@@ -142,25 +153,24 @@ def timed_rounds(
     case: Case,
     calibration: WorkloadCalibration,
     opponent: str,
-    count: int,
-    whole: int = 0,
+    block: Block,
 ) -> None:
-    """Add ``count`` paired rounds against one baseline, ``whole`` of them, drawn at random, compared whole."""
+    """Add a block of paired rounds against one baseline."""
     workload = calibration.plan.workload.name
     times = case.times.setdefault(workload, {}).setdefault(opponent, PairedTimes())
     timed_s = times.timed_s
-    compared_whole = {int(index) for index in arena.rng.permutation(count)[:whole]}
+    compared_whole = {int(index) for index in arena.rng.permutation(block.count)[: block.whole]}
 
     def play(chosen: WorkloadCalibration, done: int) -> Iterator[None]:
         theirs, their_s = _warm_baseline(bench, arena, chosen, opponent)
         ours = candidate_side(bench, case, chosen)
         plan = chosen.plan.shortened(max(warm_up(ours, chosen, arena), their_s))
-        for index in range(done, count):
+        for index in range(done, block.count):
             paired_round(ours, theirs, plan, chosen.content, arena, times, whole=index in compared_whole)
             yield
 
     try:
-        in_pace(bench, arena, calibration, [case], count, times, play)
+        in_pace(bench, arena, calibration, [case], block, times, play)
     except JudgeError:
         arena.discard(opponent)
         raise
@@ -173,11 +183,11 @@ def in_pace(
     arena: Arena,
     calibration: WorkloadCalibration,
     cases: Sequence[Case],
-    count: int,
+    block: Block,
     times: PairedTimes,
     play: Play,
 ) -> None:
-    """Have ``count`` rounds played: brief ones where one of the candidates is slow, for as long as it is.
+    """Have a block of rounds played: brief ones where one of the candidates is slow, for as long as it is.
 
     A single candidate is paired with a baseline, whose times make no round count.
     """
@@ -191,7 +201,9 @@ def in_pace(
                 break
             times.planned = times.planned or chosen is calibration
             done += 1
-        if done == count:
+            if block.enough(done):
+                return
+        if done == block.count:
             return
 
 
