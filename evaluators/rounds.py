@@ -26,6 +26,7 @@ what it still does between its reply and the judge's look at the output (3 to 5 
 MOST_CHECKED_CALLS = 16
 """Where comparing is cheap, as many more calls than the plan asks for are compared as the budget lasts for."""
 CHECKING_BUDGET_S = 0.004
+"""For the calls beyond those."""
 
 
 @dataclass(frozen=True)
@@ -221,7 +222,7 @@ def _check(
         checker.check(session, slot, plan.workload, family, inputs=_given(session, slot, before), rows=rows)
     suspects = session.guard.unwritten_among(ordinary)
     least = len(suspects) + ((plan.whole_calls or len(ordinary)) if whole else plan.checked_calls)
-    deadline = monotonic() + CHECKING_BUDGET_S
+    deadline = monotonic() + plan.checking_share * CHECKING_BUDGET_S
     for checked, slot in enumerate([*suspects, *(int(slot) for slot in rng.permutation(ordinary))]):
         if checked >= least and (whole or checked >= MOST_CHECKED_CALLS or monotonic() > deadline):
             break

@@ -14,10 +14,12 @@ import numpy as np
 import numpy.typing as npt
 
 from evaluators.channel import Frame, Kind, encode, set_receive_deadline
-from evaluators.cuda.device import DeviceArray, DeviceBuffer, Gpu, bytes_at
+from evaluators.cuda.counting import WORD, counts
+from evaluators.cuda.device import DeviceArray, DeviceBuffer, Gpu
 from evaluators.cuda.guard import IDLE_BYTES, LEAST_IDLE, DeviceGuard
 from evaluators.cuda.inouts import Inouts
 from evaluators.cuda.one_core import on_one_core
+from evaluators.cuda.peeks import Peeks
 from evaluators.cuda.runner import CAPTURED, EAGER
 from evaluators.dtypes import Array, storage_dtype
 from evaluators.errors import JudgeError
@@ -92,6 +94,7 @@ class CudaSession(Session):
     ) -> None:
         super().__init__(child, channel, *buffers, exchange)  # type: ignore[arg-type]
         self._gpu, self._seal, self._core = gpu, seal, core
+        self._peeks = Peeks(gpu, buffers[1].address)
         self._device_guard: DeviceGuard | None = None
         self.captured = False
         """Whether the prepared workload's rounds are one graph launch; else the program runs call by call."""
@@ -168,11 +171,11 @@ class CudaSession(Session):
 
     def digests(self, slot: int) -> dict[str, object]:
         """A checksum of every output."""
-        return {
-            p.name: self._gpu.checksum(self._address(True, slot) + p.offset, p.nbytes, self._digest_key)
-            for p in self.layout.places
-            if p.writable
-        }
+        places = [p for p in self.layout.places if p.writable]
+        start = self._address(True, slot)
+        runs = [(start + place.offset, place.nbytes, self._digest_key) for place in places]
+        found = counts(self._gpu, "checksum", max((place.nbytes // WORD for place in places), default=0), runs)
+        return {place.name: int(value) for place, value in zip(places, found, strict=True)}
 
     def call(self, slot: int, deadline_s: float) -> dict[str, npt.NDArray[Any]]:
         """One untimed call; returns copies of its outputs."""
@@ -187,6 +190,8 @@ class CudaSession(Session):
             return self._round(slots, call_deadline_s)
 
     def _round(self, slots: Sequence[int], call_deadline_s: float) -> RoundTime:
+        places = self._peek_places(slots).ravel()
+        self._peeks.hold(places)  # before the round: nothing is between the reply and the look
         self._seal.close_over(self.layout.input_bytes)
         self.inouts.restore(self.layout, self._outputs_at, slots)
         self._gpu.synchronize()
@@ -199,7 +204,6 @@ class CudaSession(Session):
         else:
             frame = Frame(Kind.CALL, 0, nonce, body=struct.pack(f"<{len(slots)}I", *slots))
         packet, answer = encode(frame), encode(Frame(Kind.DONE, frame.slot, nonce))
-        places = self._peek_places(slots).ravel()
         set_receive_deadline(self._channel, call_deadline_s)
         self._assert_quiet()
         assert self._exchange is not None
@@ -209,7 +213,7 @@ class CudaSession(Session):
                 round(1e9 * call_deadline_s),
             )  # fmt: skip
         self._answered(asked, [answer], call_deadline_s)
-        seen = self._bytes_at(places)
+        seen = self._peeks.look(places)
         self.stop()
         self._assert_quiet()
         # Now, before the other runner of a pair gets these inputs and this device: who ran last is to blame.
@@ -229,20 +233,23 @@ class CudaSession(Session):
 
     def inspect(self, time: RoundTime) -> None:
         """Check what the round left: guards, late writes, slots that were not called."""
-        broken = self.guard.broken()
-        if broken:
-            raise CandidateFailure(Status.RUNTIME_ERROR, broken)
+        idle = np.delete(np.arange(self.layout.slots), np.asarray(time.slots, dtype=np.intp))
+        if len(idle):
+            self.guard.expect_idle(idle)
+        seen = self.guard.look()
+        if seen.broken:
+            raise CandidateFailure(Status.RUNTIME_ERROR, seen.broken)
         places, values = time.peeks
-        if not np.array_equal(self._bytes_at(places), values):
+        if not np.array_equal(self._peeks.look(places), values):
             raise CandidateFailure(Status.CHEATING, "an output changed after the reply: late work")
-        idle = np.setdiff1d(np.arange(self.layout.slots), np.asarray(time.slots, dtype=np.intp))
-        if len(idle) and (self.guard.touched(idle) or self._changed(idle)):
+        if len(idle) and (seen.touched or self._changed(idle)):
             raise CandidateFailure(Status.CHEATING, "wrote the output of a slot that was never called")
         self._log.drain()
 
     def close(self) -> None:
         """Kill the runner and give back what the session holds; the driver ends whatever it left running."""
         super().close()
+        self._peeks.close()
         if self._device_guard is not None:
             self._device_guard.close()
 
@@ -272,6 +279,3 @@ class CudaSession(Session):
         if writable:
             return self._outputs_at + slot * self.layout.output_stride
         return self.inputs.address + slot * self.layout.input_stride  # type: ignore[attr-defined,no-any-return]
-
-    def _bytes_at(self, places: npt.NDArray[np.intp]) -> npt.NDArray[np.uint8]:
-        return bytes_at(self._gpu, self._outputs_at, places)
