@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -30,6 +31,17 @@ Play = Callable[[WorkloadCalibration, int], Iterator[None]]
 """Makes rounds by a calibration, one each time that it is asked for the next; so many were made before."""
 
 
+@dataclass(frozen=True)
+class Block:
+    """Rounds of one workload that are played in a row."""
+
+    count: int
+    whole: int = 0
+    """So many of them, drawn at random, are compared whole."""
+    enough: Callable[[int], bool] = lambda done: False
+    """Asked after each round, with how many there are: whether to leave it at that."""
+
+
 @dataclass
 class Case:
     """One candidate's live runner, and what was measured of it."""
@@ -44,6 +56,8 @@ class Case:
     attestation: Attestation | None = None
     pace_us: dict[str, float] = field(default_factory=dict)
     """Workload -> what a call seemed to take before its rounds were chosen."""
+    seen_us: dict[str, float] = field(default_factory=dict)
+    """Workload -> the quickest that a call was in checks, launching and replying included; of all its processes."""
     fought: Mapping[str, PairedTimes] = field(default_factory=dict)
     """Workload -> times of a duel that the program fought in other processes."""
 
@@ -51,7 +65,7 @@ class Case:
 def smoke(bench: Bench, arena: Arena, case: Case) -> None:
     """One call on the smallest workload: ends most broken candidates within milliseconds."""
     case.trail.enter(Stage.SMOKE)
-    workload = min(bench.task.workloads, key=lambda w: layout_of(bench.task, w, 1).input_stride)
+    workload = min(bench.task.workloads, key=lambda w: layout_of(bench.task, w, 1).slot_bytes)
     check_families(bench, arena, case, workload, [bench.checks.case(workload, bench.reference.families[0])])
 
 
@@ -59,8 +73,7 @@ def correctness(bench: Bench, arena: Arena, case: Case, workloads: Sequence[Work
     """Every input family on every given workload: right, and the same bits when some are called again."""
     case.trail.enter(Stage.CORRECTNESS)
     for workload in workloads:
-        slot_bytes = layout_of(bench.task, workload, 1).input_stride
-        room = max(min(arena.input_bytes // max(slot_bytes, 1), CHECK_SLOTS), 1)
+        room = max(min(arena.room_for(layout_of(bench.task, workload, 1)), CHECK_SLOTS), 1)
         families = checks.families(workload)
         for start in range(0, len(families), room):
             part = checks.cases(workload, families[start : start + room])
@@ -73,7 +86,7 @@ def check_families(bench: Bench, arena: Arena, case: Case, workload: Workload, f
     prepare(case, layout_of(task, workload, len(families)), task.limits.prepare_s)
     for slot, family in enumerate(families):
         session.store(slot, family.inputs)
-    first = _calls(session, [int(s) for s in rng.permutation(len(families))], task.limits.call_s)
+    first = _calls(case, [int(s) for s in rng.permutation(len(families))], task.limits.call_s)
     for slot, family in enumerate(families):
         case.checker.check_case(session, slot, workload, family)
     if task.deterministic:
@@ -93,7 +106,7 @@ def _repeat(
     slots = [int(s) for s in arena.rng.permutation(len(families))[:REPEATED]]
     for slot in slots:
         session.store(slot, {a.name: families[slot].inputs[a.name] for a in task.args if a.role == "inout"})
-    again = _calls(session, slots, task.limits.call_s)
+    again = _calls(case, slots, task.limits.call_s)
     for slot in slots:
         for name, bits in first[slot].items():
             if bits != again[slot][name]:
@@ -113,9 +126,14 @@ def prepare(case: Case, layout: Layout, deadline_s: float) -> None:
 
 
 def warm_up(side: Side, calibration: WorkloadCalibration, arena: Arena) -> float:
-    """Rounds of one call whose time does not count, but whose outputs are checked; the seconds of the fastest."""
+    """Rounds of one call whose time does not count, but whose outputs are checked; the seconds of the fastest.
+
+    A candidate whose rounds were recorded has just run all of them, and nothing depends on how long they are: 0.
+    """
+    if calibration.plan.layout.sequences and side.checker is not None:
+        return 0.0
     times_us = []
-    for _ in range(WARM_UP_ROUNDS):
+    for _ in range(1 if calibration.plan.layout.sequences else WARM_UP_ROUNDS):
         slots = draw_slots(calibration.plan, arena.rng)[:1]
         arena.fill_slots(side.session, calibration.content, slots)
         times_us.append(one_round(side, calibration.plan, slots, arena.rng))
@@ -135,25 +153,24 @@ def timed_rounds(
     case: Case,
     calibration: WorkloadCalibration,
     opponent: str,
-    count: int,
-    whole: int = 0,
+    block: Block,
 ) -> None:
-    """Add ``count`` paired rounds against one baseline, ``whole`` of them, drawn at random, compared whole."""
+    """Add a block of paired rounds against one baseline."""
     workload = calibration.plan.workload.name
     times = case.times.setdefault(workload, {}).setdefault(opponent, PairedTimes())
     timed_s = times.timed_s
-    compared_whole = {int(index) for index in arena.rng.permutation(count)[:whole]}
+    compared_whole = {int(index) for index in arena.rng.permutation(block.count)[: block.whole]}
 
     def play(chosen: WorkloadCalibration, done: int) -> Iterator[None]:
         theirs, their_s = _warm_baseline(bench, arena, chosen, opponent)
         ours = candidate_side(bench, case, chosen)
         plan = chosen.plan.shortened(max(warm_up(ours, chosen, arena), their_s))
-        for index in range(done, count):
+        for index in range(done, block.count):
             paired_round(ours, theirs, plan, chosen.content, arena, times, whole=index in compared_whole)
             yield
 
     try:
-        in_pace(bench, arena, calibration, [case], count, times, play)
+        in_pace(bench, arena, calibration, [case], block, times, play)
     except JudgeError:
         arena.discard(opponent)
         raise
@@ -166,11 +183,11 @@ def in_pace(
     arena: Arena,
     calibration: WorkloadCalibration,
     cases: Sequence[Case],
-    count: int,
+    block: Block,
     times: PairedTimes,
     play: Play,
 ) -> None:
-    """Have ``count`` rounds played: brief ones where one of the candidates is slow, for as long as it is.
+    """Have a block of rounds played: brief ones where one of the candidates is slow, for as long as it is.
 
     A single candidate is paired with a baseline, whose times make no round count.
     """
@@ -184,7 +201,9 @@ def in_pace(
                 break
             times.planned = times.planned or chosen is calibration
             done += 1
-        if done == count:
+            if block.enough(done):
+                return
+        if done == block.count:
             return
 
 
@@ -210,10 +229,16 @@ def paced_alone(bench: Bench, arena: Arena, calibration: WorkloadCalibration, ca
 
 
 def pace_us(bench: Bench, arena: Arena, calibration: WorkloadCalibration, case: Case) -> float:
-    """What a call of a program takes by itself, launched by the host; looked at once. 0 where nobody needs to know."""
+    """What a call of a program takes by itself, launched by the host; looked at once. 0 where nobody needs to know.
+
+    Where its calls were quick enough in checks, in this process or another, it is not looked at.
+    """
     workload, layout = calibration.plan.workload, calibration.plan.layout
     if not layout.sequences:
         return 0.0
+    seen_us = case.seen_us.get(workload.name, math.inf)
+    if not too_long(calibration, seen_us):
+        return seen_us
     if workload.name not in case.pace_us:
         prepare(case, layout_of(bench.task, workload, 1), bench.task.limits.prepare_s)
         arena.fill_slots(case.session, calibration.content, [0])
@@ -234,8 +259,11 @@ def _warm_baseline(bench: Bench, arena: Arena, calibration: WorkloadCalibration,
         raise JudgeError(f"baseline {name} failed on {workload}: {failure.message}") from failure
 
 
-def _calls(session: Session, slots: Sequence[int], deadline_s: float) -> dict[int, dict[str, object]]:
+def _calls(case: Case, slots: Sequence[int], deadline_s: float) -> dict[int, dict[str, object]]:
     """Call these slots; returns their outputs' digests."""
+    session, name = case.session, case.session.layout.workload
     session.guard.poison(slots)
-    session.inspect(session.round(slots, deadline_s))
+    time = session.round(slots, deadline_s)
+    case.seen_us[name] = min(time.call_us, case.seen_us.get(name, math.inf))
+    session.inspect(time)
     return {slot: session.digests(slot) for slot in slots}

@@ -21,6 +21,9 @@ from evaluators.tolerance import ToleranceLock
 
 SAMPLED_ROWS = 32
 """Output rows compared in one call of a timed round, drawn after the runner has stopped."""
+LEAST_ROWS, SAMPLED_ELEMENTS = 16, 1 << 17
+"""Of wide rows fewer are, as many as have so many elements, and no fewer than the first: a wide row takes long to
+compare, and rows of two calls say more than twice as many of one."""
 BLOCK_ELEMENTS, BLOCKS_AT_ONCE = 1 << 21, 4
 """Outputs that are compared whole are compared in blocks of so many elements, so many at once."""
 SMALL_ROWS = 64
@@ -72,6 +75,7 @@ class Checker:
         *,
         inputs: Mapping[str, Array] | None = None,
         whole: bool = False,
+        rows: Array | None = None,
     ) -> None:
         """Compare one slot's outputs; raise the candidate's failure if they are wrong.
 
@@ -82,10 +86,12 @@ class Checker:
             family: for its limits.
             inputs: what ``in`` and ``inout`` arguments held before the call; default: what they hold now.
             whole: compare every row, not a sample.
+            rows: compare these too, where a sample is compared.
         """
         arguments = session.arguments(slot)
         given = inputs if inputs is not None else arguments
-        rows = None if whole else self._rows(arguments)
+        sample = None if whole else self._rows(arguments)
+        rows = sample if sample is None or rows is None else np.union1d(sample, rows)
         if whole and self._in_blocks(session, slot, workload, family, given):
             return
         oracle = self._reference.oracle(given, rows)
@@ -143,7 +149,9 @@ class Checker:
         (count,) = counts
         if count <= SMALL_ROWS:
             return None
-        return np.unique(self._rng.integers(0, count, SAMPLED_ROWS))
+        row = max(sum(arguments[name].size for name in self._dtypes) // count, 1)
+        rows = min(SAMPLED_ROWS, max(SAMPLED_ELEMENTS // row, LEAST_ROWS))
+        return np.unique(self._rng.integers(0, count, rows))
 
     def _record(self, workload: str, family: str, measure: ErrorMeasure) -> None:
         families = self.errors.setdefault(workload, {})

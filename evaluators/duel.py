@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from evaluators.arena import Arena
 from evaluators.calibration import Bench, WorkloadCalibration
-from evaluators.cascade import Case, candidate_side, in_pace, pace_us, warm_up
+from evaluators.cascade import Block, Case, candidate_side, in_pace, pace_us, warm_up
 from evaluators.confidence import least_rounds, ratio_interval
 from evaluators.evaluation import Duel, DuelOutcome, Interval
 from evaluators.failure import CHALLENGER, OCCUPANT, CandidateFailure
@@ -135,7 +135,7 @@ def measure_block(
             paired_round(ours, theirs, plan, chosen.content, arena, times)
             yield
 
-    in_pace(bench, arena, calibration, pair, count, times, play)
+    in_pace(bench, arena, calibration, pair, Block(count), times, play)
 
 
 def _side(bench: Bench, arena: Arena, calibration: WorkloadCalibration, case: Case, whose: str) -> tuple[Side, float]:

@@ -36,6 +36,10 @@ class Stage(StrEnum):
     """After every verdict; no verdict falls here."""
 
 
+FULL_LEVEL = 0.99
+"""Coverage of every interval on whose ground a gain is claimed."""
+
+
 class Interval(Frozen):
     """An estimate with a confidence interval; ``low <= estimate <= high``."""
 
@@ -44,6 +48,11 @@ class Interval(Frozen):
     high: FiniteFloat
     level: Annotated[float, Field(gt=0, lt=1)]
     """Coverage, for instance 0.99."""
+
+    @property
+    def glance(self) -> bool:
+        """Whether so few rounds were looked at that it says of a program how far behind it is, and no more."""
+        return self.level < FULL_LEVEL
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from evaluators.arena import Arena
 from evaluators.build import BuiltProgram
 from evaluators.calibration import Bench, WorkloadCalibration, calibrate
-from evaluators.cascade import Case, correctness, timed_rounds
+from evaluators.cascade import Block, Case, correctness, timed_rounds
 from evaluators.check_set import CheckSet
 from evaluators.confidence import least_rounds
 from evaluators.evaluation import Stage
@@ -92,7 +92,7 @@ class HeldoutRounds:
             correctness(bench, arena, again, [workload], checks)
             case.trail.enter(Stage.CONFIRMATION)
             if calibration.strongest is not None:
-                timed_rounds(bench, arena, again, calibration, calibration.strongest, ROUNDS)
+                timed_rounds(bench, arena, again, calibration, calibration.strongest, Block(ROUNDS))
             case.times.update(again.times)
             case.prepare_ms.update(again.prepare_ms)
         return calibration

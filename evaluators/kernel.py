@@ -11,24 +11,25 @@ from functools import partial
 from evaluators.arena import Arena
 from evaluators.build import BuiltProgram, lint
 from evaluators.calibration import Bench, WorkloadCalibration, calibrate
-from evaluators.cascade import Case, correctness, paced_alone, smoke, timed_rounds
+from evaluators.cascade import Case, correctness, paced_alone, smoke
 from evaluators.check_set import CheckSet
 from evaluators.checker import Checker
-from evaluators.confidence import least_rounds, ratio_interval
 from evaluators.device_account import in_use
 from evaluators.device_lock import DeviceLock
 from evaluators.duel import StartPair, failed_duel, measured_blocks, run_duel
 from evaluators.errors import JudgeError
-from evaluators.evaluation import Duel, DuelOutcome, Environment, Evaluation, Interval, Stage, Status
+from evaluators.evaluation import Duel, DuelOutcome, Environment, Evaluation, Stage, Status
 from evaluators.failure import CHALLENGER, OCCUPANT, CandidateFailure, our_failure
 from evaluators.heldout import HeldoutRounds
+from evaluators.looks import Looks
+from evaluators.pace import SeenPaces
 from evaluators.plan import layout_of
 from evaluators.platform import Platform
 from evaluators.profile import Profile
 from evaluators.profiling import no_profile, profile_case, workload_to_profile
 from evaluators.report import Subject, failed_evaluation, passed_evaluation
 from evaluators.rounds import PairedTimes
-from evaluators.scoring import ALPHA, combined_log_ratios, normalised_weights, relative_half_width
+from evaluators.scoring import normalised_weights
 from evaluators.source import source_hash
 from evaluators.surprise import Reserve
 from evaluators.task import Language, Workload
@@ -36,16 +37,6 @@ from evaluators.trail import Trail
 
 PATIENCE_S = (2.0, 10.0)
 """A new best is worth waiting for others to leave the machine: a confirmation they disturb is made again."""
-FIRST_LOOK = least_rounds(ALPHA)
-LOOK_EVERY = 5
-MOST_ROUNDS = 15
-GOOD_HALF_WIDTH = 0.05
-"""A score's interval at most this wide, relative, is good enough to stop."""
-CONTENDER_SHARE = 0.95
-"""A candidate whose interval lies below this share of the best score seen gets no more than the first rounds."""
-CONFIRMATION_ROUNDS = 15
-WHOLE_ROUNDS = 1
-"""Rounds against the strongest baseline, in a confirmation, whose outputs are compared whole."""
 SUSPICIOUS_SPEEDUP = 2.0
 """Over the best of all baselines: held until a confirmation explains it."""
 
@@ -64,6 +55,7 @@ class KernelJudge:
         self.arena = self._make_arena(self._task.search_workloads(), also=self._edge())
         self._best_score = 0.0
         self._attested: set[str] = set()
+        self._seen_us = SeenPaces()
         heldout = tuple(w for w in self._task.workloads if w.split == "heldout")
         self._heldout = HeldoutRounds(bench, heldout, self._make_arena, keeps=platform.makes_ahead)
         self.calibrations: dict[str, WorkloadCalibration] = {}
@@ -86,7 +78,7 @@ class KernelJudge:
                 workloads = (*self._edge(), *self._task.search_workloads())
                 correctness(self.bench, self.arena, case, workloads, self.bench.checks)
                 trail.enter(Stage.ROUNDS)
-                speedup = self._speedup(case)
+                speedup = self._looks().speedup(case, self._best_score)
                 if speedup is not None and speedup.estimate > self._best_score:
                     self._attest(case)
                 subject = self._subject(source)
@@ -117,7 +109,7 @@ class KernelJudge:
                 drawn.append((checks.fresh(), None))
                 return
             surprises.draft(self._heldout.workloads)
-            reserve = surprises.reserve(self._confirming_rounds(every_baseline=every_baseline))
+            reserve = surprises.reserve(self._looks().fixed_rounds(every_baseline=every_baseline))
             drawn.append((checks.drawn((*workloads, *self._heldout.workloads)), reserve))
 
         def stages(trail: Trail, program: BuiltProgram) -> Evaluation:
@@ -128,7 +120,7 @@ class KernelJudge:
                     smoke(self.bench, self.arena, case)
                     correctness(self.bench, self.arena, case, workloads, fresh)
                     trail.enter(Stage.CONFIRMATION)
-                    speedup = self._fixed_rounds(case, every_baseline=every_baseline)
+                    speedup = self._looks().fixed(case, every_baseline=every_baseline)
                     self._attest(case)
                     inspection.memory()
                 calibrations = dict(self.calibrations)
@@ -256,7 +248,7 @@ class KernelJudge:
         try:
             bench = self.bench
             checker = Checker(bench.reference, bench.lock, arena.rng, trail.errors, bench.surprises)
-            yield Case(program, session, checker, trail)
+            yield Case(program, session, checker, trail, seen_us=self._seen_us.of(program.source_hash))
         except CandidateFailure as failure:
             if not failure.detail:
                 failure.detail = session.log()
@@ -284,25 +276,8 @@ class KernelJudge:
         with self._on_device(trail):
             yield start
 
-    def _speedup(self, case: Case) -> Interval | None:
-        """Rounds against the strongest baselines until the interval is narrow, or the rounds run out."""
-        rounds, block = 0, FIRST_LOOK
-        interval: Interval | None = None
-        while rounds < MOST_ROUNDS:
-            for name in self._weights:
-                self._rounds(case, name, block)
-            rounds, block = rounds + block, LOOK_EVERY
-            interval = self._interval(case)
-            if interval is None or self._good_enough(interval):
-                break
-        return interval
-
-    def _good_enough(self, interval: Interval) -> bool:
-        """Narrow enough; or so far behind the best that this judge has seen that nobody needs to know more exactly."""
-        return self._behind(interval) or relative_half_width(interval) <= GOOD_HALF_WIDTH
-
-    def _behind(self, interval: Interval) -> bool:
-        return interval.high < CONTENDER_SHARE * self._best_score
+    def _looks(self) -> Looks:
+        return Looks(self.bench, self.arena, self.calibrations, self._weights)
 
     def _attest(self, case: Case) -> None:
         """Have a profiler look at the program's rounds; the book is kept by its source.
@@ -325,44 +300,6 @@ class KernelJudge:
             return our_failure(error)
         return failure
 
-    def _rounds(self, case: Case, workload: str, count: int, *, whole: int = 0) -> None:
-        calibration = self.calibrations[workload]
-        if calibration.strongest is not None:
-            opponent = calibration.strongest
-            timed_rounds(self.bench, self.arena, case, calibration, opponent, count, whole)
-
-    def _interval(self, case: Case) -> Interval | None:
-        times: dict[str, PairedTimes] = {}
-        for name in self._weights:
-            strongest = self.calibrations[name].strongest
-            if strongest is None:
-                return None
-            times[name] = case.times[name][strongest]
-        return ratio_interval(combined_log_ratios(times, self._weights), ALPHA)
-
-    def _fixed_rounds(self, case: Case, *, every_baseline: bool) -> Interval | None:
-        for name in self._weights:
-            self._rounds(case, name, CONFIRMATION_ROUNDS, whole=WHOLE_ROUNDS)
-            calibration = self.calibrations[name]
-            for baseline in calibration.baseline_us:
-                if baseline == calibration.strongest:
-                    continue
-                if baseline in calibration.contenders:
-                    timed_rounds(self.bench, self.arena, case, calibration, baseline, FIRST_LOOK)
-                elif every_baseline:
-                    single = replace(calibration, plan=replace(calibration.plan, calls=1, cold=False))
-                    timed_rounds(self.bench, self.arena, case, single, baseline, FIRST_LOOK)
-        return self._interval(case)
-
-    def _confirming_rounds(self, *, every_baseline: bool) -> list[tuple[Workload, int]]:
-        """How many rounds a confirmation makes of each search workload."""
-        found = []
-        for workload in self._task.search_workloads():
-            calibration = self.calibrations[workload.name]
-            opponents = len(calibration.baseline_us if every_baseline else calibration.contenders)
-            found.append((workload, CONFIRMATION_ROUNDS + FIRST_LOOK * max(opponents - 1, 0)))
-        return found
-
     def _doubt(self, evaluation: Evaluation) -> str | None:
         """Why a time is too good to be believed at once, or ``None``."""
         for result in evaluation.workloads:
@@ -383,13 +320,11 @@ class KernelJudge:
         self.bench.ceilings = self.bench.ceilings.better_of(again)
         with self._case(self.arena, program, trail) as case:
             trail.enter(Stage.CONFIRMATION)
-            for name in self._weights:
-                self._rounds(case, name, FIRST_LOOK, whole=FIRST_LOOK)
+            speedup = self._looks().whole(case)
             for workload in self._task.search_workloads():
                 calibration = self.calibrations[workload.name]
                 floor_us = self._floor_us(workload, cold=calibration.plan.cold)
                 self.calibrations[workload.name] = replace(calibration, floor_us=floor_us)
-            speedup = self._interval(case)
             evaluation = passed_evaluation(
                 self._subject(program.source), case, self.calibrations, speedup, confirmed=False
             )

@@ -40,6 +40,8 @@ class RoundPlan:
     """True where a round's buffers exceed ``COLD_FACTOR`` last-level caches."""
     checked_calls: int = 4
     """Calls of every round whose outputs are compared with the oracle, drawn after the runner has stopped."""
+    checking_share: float = 1.0
+    """Of the time after a round in which more calls are compared than that, how much may be taken here."""
     whole_calls: int | None = None
     """Calls of a round whose outputs are compared whole, where a round is; ``None``: all."""
     turns: int = 1

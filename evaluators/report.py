@@ -18,7 +18,7 @@ from evaluators.evaluation import (
     WorkloadResult,
 )
 from evaluators.failure import CandidateFailure
-from evaluators.scoring import ALPHA, call_interval, crowded, relative_half_width, stray, too_short
+from evaluators.scoring import alpha_of, call_interval, crowded, relative_half_width, stray, too_short
 from evaluators.source import source_hash
 from evaluators.task import Task, Workload
 from evaluators.trail import Trail
@@ -80,7 +80,8 @@ def passed_evaluation(
 ) -> Evaluation:
     """The evaluation of a kernel that passed, timed where the machine was quiet enough."""
     search = [w.name for w in subject.task.search_workloads()]
-    results = [workload_result(w, case, calibrations.get(w.name)) for w in subject.task.workloads]
+    alpha = alpha_of(speedup)
+    results = [workload_result(w, case, calibrations.get(w.name), alpha) for w in subject.task.workloads]
     results = [r for r in results if r.errors or r.rounds]
     untimed = _untimed(speedup, case)
     if untimed is None and speedup is not None:
@@ -108,20 +109,22 @@ def passed_evaluation(
     )
 
 
-def workload_result(workload: Workload, case: Case, calibration: WorkloadCalibration | None) -> WorkloadResult:
-    """One workload's part."""
+def workload_result(
+    workload: Workload, case: Case, calibration: WorkloadCalibration | None, alpha: float
+) -> WorkloadResult:
+    """One workload's part, its intervals with a coverage of ``1 - alpha``."""
     errors = case.trail.errors.get(workload.name, {})
     by_baseline = case.times.get(workload.name, {})
     if calibration is None or not by_baseline:
         return WorkloadResult(workload=workload.name, split=workload.split, weight=workload.weight, errors=errors)
-    ratios = {name: ratio_interval(times.log_ratios(), ALPHA) for name, times in by_baseline.items()}
+    ratios = {name: ratio_interval(times.log_ratios(), alpha) for name, times in by_baseline.items()}
     ours = [value for times in by_baseline.values() for value in times.ours]
     return WorkloadResult(
         workload=workload.name,
         split=workload.split,
         weight=workload.weight,
         errors=errors,
-        call_us=call_interval(ours),
+        call_us=call_interval(ours, alpha),
         ratios={name: interval for name, interval in ratios.items() if interval is not None},
         strongest=calibration.strongest,
         floor_us=calibration.floor_us,

@@ -12,7 +12,10 @@ from evaluators.rounds import PairedTimes
 from evaluators.task import Workload
 
 ALPHA = 0.01
-"""One minus the coverage of every interval that is reported or decides."""
+"""One minus the coverage of every interval that decides who is faster."""
+GLANCE_ALPHA = 0.13
+"""One minus the coverage of the interval that lets a program go which is far behind. Five rounds have one, from the
+lowest to the highest; all five lie below the median once in 32 times."""
 MOST_WAITED = 0.5
 """Where the threads of both programs wait this share of the rounds' time for a core, others are using the machine.
 Which thread is put on which core then lasts for many rounds, which an interval over rounds cannot know of."""
@@ -37,9 +40,14 @@ def combined_log_ratios(times: Mapping[str, PairedTimes], weights: Mapping[str, 
     return [math.fsum(weights[name] * series[name][i] for name in weights) for i in range(rounds)]
 
 
-def call_interval(values_us: Sequence[float]) -> Interval | None:
+def call_interval(values_us: Sequence[float], alpha: float = ALPHA) -> Interval | None:
     """The interval of a call's median time, in microseconds."""
-    return ratio_interval([math.log(v) for v in values_us], ALPHA)
+    return ratio_interval([math.log(v) for v in values_us], alpha)
+
+
+def alpha_of(speedup: Interval | None) -> float:
+    """One minus the coverage of the intervals that stand beside this speed-up: they come from the same rounds."""
+    return GLANCE_ALPHA if speedup is not None and speedup.glance else ALPHA
 
 
 def relative_half_width(interval: Interval) -> float:

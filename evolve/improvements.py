@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
 from evaluators.evaluation import Status
-from evolve.experience import Margins, apart
+from evolve.experience import Bounds, Margins, faster
 from evolve.types import AddStatus
 
 ArmName = tuple[str, str]
@@ -37,14 +37,13 @@ class _Finished:
     parents: tuple[int, ...]
     arm: ArmName | None
     score: float | None
-    bounds: tuple[float, float] | None
+    bounds: Bounds | None
     margins: Margins
     placed: bool
     confirmed: bool
 
     @classmethod
     def of_row(cls, row: Mapping[str, Any], margins: Margins) -> Self:
-        low, high = row["speedup_low"], row["speedup_high"]
         passed = row["status"] == Status.PASSED.value
         return cls(
             number=row["number"],
@@ -52,7 +51,7 @@ class _Finished:
             parents=tuple(json.loads(row["parents"])),
             arm=None if row["model"] is None else (row["model"], row["operator"]),
             score=row["score"] if passed else None,
-            bounds=None if low is None or high is None else (low, high),
+            bounds=Bounds.of_row(row),
             margins=margins,
             placed=row["placement"] in {AddStatus.NEW.value, AddStatus.IMPROVE.value},
             confirmed=passed and bool(row["confirmed_later"]),
@@ -91,7 +90,7 @@ class _Comparison:
             return ours.score > theirs.score + self.min_gain
         if theirs.number in ours.margins:
             return ours.margins[theirs.number] > 1
-        return ours.score > theirs.score and apart(ours.bounds, theirs.bounds)
+        return faster(ours.bounds, theirs.bounds)
 
 
 def _new_bests(finished: Iterable[_Finished], better: _Comparison) -> set[int]:

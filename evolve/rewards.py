@@ -8,7 +8,7 @@ from typing import Protocol
 
 from evaluators.evaluation import Status
 from evaluators.task import Task
-from evolve.experience import apart, bounds_of, gain
+from evolve.experience import bounds_of, faster, gain
 from evolve.llm.bandit import Reward
 from evolve.types import Program
 
@@ -61,7 +61,7 @@ class Rewards:
             return 0.0
         if self._task.metric == "value":
             return max(0.0, gain(verdict.score, before.score, self._task.min_gain))
-        if before.verdict is not None and apart(bounds_of(verdict), bounds_of(before.verdict)):
+        if before.verdict is not None and faster(bounds_of(verdict), bounds_of(before.verdict)):
             return max(0.0, gain(verdict.score, before.score, 0.0))
         return max(0.0, math.log(self._storage.family_margins(program.number).get(before.number, 1.0)))
 

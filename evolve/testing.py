@@ -24,7 +24,18 @@ from typing import Any
 
 from evaluators.client import JudgeReady
 from evaluators.errors import JudgeError
-from evaluators.evaluation import Cost, Duel, DuelOutcome, Environment, Evaluation, Interval, Stage, Status, Timed
+from evaluators.evaluation import (
+    FULL_LEVEL,
+    Cost,
+    Duel,
+    DuelOutcome,
+    Environment,
+    Evaluation,
+    Interval,
+    Stage,
+    Status,
+    Timed,
+)
 from evaluators.profile import Bottleneck, Ceiling, Counter, HotSpot, Profile
 from evaluators.task import ArchiveDimension, Language, Limits, Task, Workload
 from evolve.types import Program, Proposal, ProposeContext
@@ -34,6 +45,7 @@ TASK_HASH = "f" * 64
 _LINE = re.compile(r"# fake:(.*)")
 _CONSTANT = re.compile(r"^(\w+) = (\S+)", re.MULTILINE)
 _INTERVAL_SHARE = 0.01
+_GLANCE_LEVEL = 0.87
 
 
 def fake_source(score: float, *, status: Status = Status.PASSED, text: str = "", **measures: float) -> str:
@@ -77,6 +89,8 @@ class FakeJudge:
 
     timed: bool = False
     """Time-scored: speed-ups with an interval of 1 %, duels decided by score."""
+    glance_below: float = 0.0
+    """Programs with a lower score are only glanced at."""
     cost: Cost = field(default_factory=lambda: Cost(build_s=0.01, device_s=0.02, wall_s=0.03))
     before: Callable[[str, str], Awaitable[None]] | None = None
     """Awaited with (method, source) before every answer: to delay, to fail, to count."""
@@ -172,7 +186,8 @@ class FakeJudge:
         if self.timed and passed:
             score = _score(source)
             low, high = score * (1 - _INTERVAL_SHARE), score * (1 + _INTERVAL_SHARE)
-            speedup = Interval(low=low, estimate=score, high=high, level=0.99)
+            level = _GLANCE_LEVEL if score < self.glance_below else FULL_LEVEL
+            speedup = Interval(low=low, estimate=score, high=high, level=level)
             document["timing"] = Timed(speedup=speedup, cold=True, rounds=5)
         return Evaluation.model_validate(document)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from evaluators import duel, judge, kernel
+from evaluators import duel, judge, kernel, looks
 from evaluators.ceilings import Ceilings
 from evaluators.device import find_cpu
 from evaluators.judge import TaskJudge, open_judge
@@ -29,7 +29,7 @@ def quick_judges() -> Iterator[Callable[[str], TaskJudge]]:
         patch.setattr(judge, "find_cpu", lambda: replace(find_cpu(), last_level_cache_bytes=CACHE_BYTES))
         patch.setattr(CpuPlatform, "measure_ceilings", lambda self, task: NO_FLOOR)
         patch.setattr(kernel, "PATIENCE_S", ())  # nobody waits here for others to leave the machine
-        for module in (kernel, duel):
+        for module in (looks, duel):
             patch.setattr(module, "MOST_ROUNDS", module.FIRST_LOOK)
         open_ones: dict[str, TaskJudge] = {}
 

@@ -63,26 +63,32 @@ def drive_shared_object(folder: Path, order: dict[str, Any]) -> int:
     check(cuda, cuda.cuCtxSetCurrent(context))
     entry = None
     for example in order["examples"]:
-        addresses = [_allocated(cuda, folder, argument) for argument in example["arguments"]]
+        held = [_allocated(cuda, folder, argument) for argument in example["arguments"]]
         if entry is None:
             entry = getattr(ctypes.CDLL(str(folder / order["program"])), order["entry"])
-        pointers = [ctypes.c_void_p(address.value) for address in addresses]
+        pointers = [ctypes.c_void_p(address.value) for address, _ in held]
         scalars = [ctypes.c_int64(value) for value in example["scalars"]]
         for _ in range(order.get("calls", 1)):
+            for argument, (address, content) in zip(example["arguments"], held, strict=True):
+                if (
+                    argument["changed"] and content
+                ):  # every call meets what it was given, not what the last one made of it
+                    check(cuda, cuda.cuMemcpyHtoD_v2(address, content, ctypes.c_size_t(len(content))))
             entry(*pointers, *scalars, ctypes.c_void_p(0))
         check(cuda, cuda.cuCtxSynchronize())
-        for address in addresses:
+        for address, _ in held:
             check(cuda, cuda.cuMemFree_v2(address))
     return 0
 
 
-def _allocated(cuda: ctypes.CDLL, folder: Path, argument: dict[str, Any]) -> ctypes.c_ulonglong:
-    address = ctypes.c_ulonglong()
+def _allocated(cuda: ctypes.CDLL, folder: Path, argument: dict[str, Any]) -> tuple[ctypes.c_ulonglong, bytes]:
+    """An argument's address, and what was written there."""
+    address, content = ctypes.c_ulonglong(), b""
     check(cuda, cuda.cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(max(argument["nbytes"], 1))))
     if argument["file"]:
         content = (folder / argument["file"]).read_bytes()
         check(cuda, cuda.cuMemcpyHtoD_v2(address, content, ctypes.c_size_t(len(content))))
-    return address
+    return address, content
 
 
 _BUILD_FACTS = "_sysconfigdata_"
@@ -141,13 +147,20 @@ def call_python(folder: Path, order: dict[str, Any]) -> int:
     entry = None
     for example in order["examples"]:
         tensors = [_tensor(folder, argument) for argument in example["arguments"]]
+        changed = [
+            (tensor, tensor.clone())
+            for tensor, argument in zip(tensors, example["arguments"], strict=True)
+            if argument["changed"]
+        ]
         if entry is None:
             sys.path.insert(0, str(folder))
             entry = getattr(importlib.import_module(Path(order["program"]).stem), order["entry"])
         for _ in range(order.get("calls", 1)):
+            for tensor, content in changed:
+                tensor.copy_(content)
             entry(*tensors, *example["scalars"])
         torch.cuda.synchronize()
-        del tensors
+        del tensors, changed
     return 0
 
 

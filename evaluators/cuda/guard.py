@@ -10,21 +10,35 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from evaluators.buffers import gaps_between, poison_element
+from evaluators.cuda.counting import WORD, counts
 from evaluators.cuda.device import DeviceBuffer, Gpu, Scratch
 from evaluators.layout import GUARD_BYTES, ArgPlace, Layout
 
 MARKS = 64
-WORD = 8
 IDLE_BYTES, LEAST_IDLE = 1 << 30, 8
 """Of slots that are not called so many bytes are watched, drawn for every round."""
 SMALL_BYTES = 2 * MARKS * WORD
 """An output of at most this many bytes is poisoned throughout."""
+BEFORE, AFTER, OUTSIDE = range(3)
+COUNTERS = 3
+"""What is counted on the device: watched outputs added up before a round and after it, bytes of guard zones changed."""
 Slots = npt.NDArray[np.uint64]
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a runner left where it has nothing to write."""
+
+    broken: str | None
+    """One line about a guard zone whose bytes changed."""
+    touched: bool
+    """Whether an output of a slot that was not to be called was written."""
 
 
 class DeviceGuard:
@@ -41,11 +55,18 @@ class DeviceGuard:
         self._poison = {name: Scratch(gpu, word) for name, word in words.items()}
         self._words = {name: int(word.view(np.uint64)[0]) for name, word in words.items()}
         self._all = np.arange(layout.slots, dtype=np.uint64)
-        self._marks: dict[str, Slots] = {}
-        """Output -> a row a slot: where it was marked, as bytes from the base."""
-        self._idle, self._watched = self._all[:0], self._all[:0]
-        """The slots that will not be called, and those of them that are looked at."""
-        self._idle_key, self._idle_sum = 0, 0
+        self._marked = [p for p in self._outputs if p.nbytes > SMALL_BYTES]
+        self._has_marks = False
+        self._idle, self._watched = self._all[:0], 0
+        """The slots that will not be called, and how many of them are looked at."""
+        self._idle_key = 0
+        # Tables lie on the device for as long as they hold: handing one over makes the host wait for it.
+        lengths = layout.slots, COUNTERS, layout.slots, *[layout.slots * MARKS for _ in self._marked]
+        self._tables = Scratch(gpu, np.concatenate([self._all, np.zeros(sum(lengths[1:]), np.uint64)]))
+        starts = [self._tables.address + WORD * int(start) for start in np.cumsum((0, *lengths))]
+        self._slots_at, self._counters_at, self._watched_at, *marks_at = starts[:-1]
+        self._marks_at = {p.name: start for p, start in zip(self._marked, marks_at, strict=True)}
+        """Output -> a row a slot: where it is marked, as bytes from the base."""
 
     def arm(self) -> None:
         """Write guards, and poison into every byte of every slot."""
@@ -53,34 +74,56 @@ class DeviceGuard:
             self._paint(start, stop, self._pattern.address, stop - start)
         for place in self._outputs:
             self._poison_whole(place)
-        self._marks = {}
+        self._has_marks = False
 
     def poison(self, called: Sequence[int] | None = None) -> None:
         """Poison the outputs of the slots that will be ``called``, and remember those of all others; default: all."""
-        chosen = self._all if called is None else np.asarray(called, np.uint64)
-        for place in self._outputs:
-            if place.nbytes <= SMALL_BYTES:
-                self._poison_whole(place)
-            else:
-                self._mark(place)
-        self._idle = np.setdiff1d(self._all, chosen)
+        self._idle = self._all[:0] if called is None else np.delete(self._all, np.asarray(called, np.intp))
         count = max(IDLE_BYTES // max(self._layout.output_stride, 1), LEAST_IDLE)
-        self._watched = self._rng.permutation(self._idle)[:count]
+        watched = self._rng.permutation(self._idle)[:count]
+        self._watched = len(watched)
         self._idle_key = secrets.randbits(63)
-        self._idle_sum = self._sum_of(self._watched)
+        unused = np.zeros(len(self._all) - len(watched), np.uint64)
+        drawn = [self._draw_marks(place) for place in self._marked]
+        tables = [np.zeros(COUNTERS, np.uint64), watched, unused, *drawn]
+        self._gpu.upload(self._counters_at, np.concatenate(tables))
+        for place in self._outputs:
+            if place in self._marked:
+                marks = len(self._all) * MARKS
+                where = self._base, self._marks_at[place.name], marks
+                self._gpu.launch("mark", marks, *where, self._words[place.name])
+            else:
+                self._poison_whole(place)
+        self._has_marks = True
+        self._add_up(self._counters_at + WORD * BEFORE)
+
+    def look(self) -> Seen:
+        """What became of guard zones and of slots that were not to be called; waits for the device once."""
+        after, outside = (self._counters_at + WORD * which for which in (AFTER, OUTSIDE))
+        self._gpu.clear(after, WORD * (COUNTERS - AFTER))
+        for start, stop in self._gaps:
+            where = self._base, self._layout.output_stride, self._slots_at, start, stop
+            pattern = self._pattern.address, stop - start
+            self._gpu.launch("differing", stop - start, *where, *pattern, outside, times=len(self._all))
+        self._add_up(after)
+        found = np.empty(COUNTERS, np.uint64)
+        self._gpu.download(found, self._counters_at)
+        words = f"wrote outside its output buffer (within {GUARD_BYTES} bytes of it)"
+        return Seen(words if found[OUTSIDE] else None, bool(found[AFTER] != found[BEFORE]))
 
     def broken(self) -> str | None:
         """One line about a guard zone whose bytes changed, or ``None``."""
-        for start, stop in self._gaps:
-            if self._differing(self._all, start, stop, self._pattern.address, stop - start):
-                return f"wrote outside its output buffer (within {GUARD_BYTES} bytes of it)"
-        return None
+        return self.look().broken
 
     def touched(self, slots: npt.NDArray[np.intp]) -> bool:
         """Whether an output of these slots, which were not called, was written."""
+        self.expect_idle(slots)
+        return self.look().touched
+
+    def expect_idle(self, slots: npt.NDArray[np.intp]) -> None:
+        """Make sure that these are the slots that were not to be called."""
         if not np.array_equal(self._idle, slots):
             raise RuntimeError("poison() was told of other slots")
-        return self._sum_of(self._watched) != self._idle_sum
 
     def unwritten_among(self, slots: Sequence[int]) -> list[int]:
         """Those of these slots in which a part of an output may not have been written."""
@@ -97,54 +140,47 @@ class DeviceGuard:
 
     def close(self) -> None:
         """Give the patterns' memory back."""
-        for part in (self._pattern, *self._poison.values()):
+        for part in (self._pattern, self._tables, *self._poison.values()):
             part.close()
 
-    def _mark(self, place: ArgPlace) -> None:
+    def _draw_marks(self, place: ArgPlace) -> Slots:
         drawn = self._rng.integers(0, place.nbytes // WORD, (len(self._all), MARKS), dtype=np.uint64)
         starts = self._all * np.uint64(self._layout.output_stride) + np.uint64(place.offset)
-        self._marks[place.name] = starts[:, None] + np.uint64(WORD) * drawn
-        where = self._gpu.table(self._marks[place.name])
-        self._gpu.launch("mark", drawn.size, self._base, where, drawn.size, self._words[place.name])
+        return (starts[:, None] + np.uint64(WORD) * drawn).ravel()
 
     def _still_marked(self, place: ArgPlace, slots: npt.NDArray[np.intp]) -> npt.NDArray[np.bool_]:
         """A row a slot: which of its marks, or whether all of it, is poison still."""
-        if place.name not in self._marks:
-            whole = [not self._left(place, np.array([slot], np.uint64)) for slot in slots]
-            return np.array(whole, np.bool_)[:, None]
-        places = self._marks[place.name][slots]
-        target = self._gpu.room("gathered", places.size)
-        word = self._words[place.name]
-        self._gpu.launch("same_words", places.size, self._base, self._gpu.table(places), places.size, word, target)
-        same = np.empty(places.shape, np.bool_)
+        if not self._has_marks or place not in self._marked:
+            return self._all_poison(place, slots)[:, None]
+        same = np.empty((len(self._all), MARKS), np.bool_)
+        target = self._gpu.room("gathered", same.size)
+        where = self._base, self._marks_at[place.name], same.size
+        self._gpu.launch("same_words", same.size, *where, self._words[place.name], target)
         self._gpu.download(same, target)
-        return same
+        return same[slots]
 
-    def _sum_of(self, slots: Slots) -> int:
-        """A keyed checksum of all outputs of these slots."""
-        total = 0
-        for index, place in enumerate(self._outputs if len(slots) else ()):
-            where = self._base, self._layout.output_stride, self._gpu.table(slots)
+    def _all_poison(self, place: ArgPlace, slots: npt.NDArray[np.intp]) -> npt.NDArray[np.bool_]:
+        """For each of these slots whether nothing but poison lies in this output."""
+        whole, end = _whole_words(place)
+        word, rest = self._words[place.name], (self._poison[place.name].address, WORD)
+        where = [(self._base, self._layout.output_stride, self._slots_at + WORD * int(slot)) for slot in slots]
+        left = np.zeros(len(slots), np.bool_)
+        if whole > place.offset:
+            words = [(*at, place.offset, whole, word) for at in where]
+            left |= counts(self._gpu, "differing_words", (whole - place.offset) // WORD, words) > 0
+        if end > whole:
+            rests = [(*at, whole, end, *rest) for at in where]
+            left |= counts(self._gpu, "differing", end - whole, rests) > 0
+        return ~left
+
+    def _add_up(self, counter: int) -> None:
+        """Add a keyed checksum of all outputs of the slots that are watched to a counter on the device."""
+        for index, place in enumerate(self._outputs):
+            where = self._base, self._layout.output_stride, self._watched_at
             span = place.offset, place.offset + place.nbytes
             key = self._idle_key + index
-            total += self._gpu.count("checksum_slots", place.nbytes // WORD, *where, *span, key, times=len(slots))
-        return total
-
-    def _left(self, place: ArgPlace, slots: Slots) -> bool:
-        """Whether anything but poison lies in this output of these slots."""
-        whole, end = _whole_words(place)
-        if whole > place.offset and len(slots):
-            word, table = self._words[place.name], self._gpu.table(slots)
-            where = self._base, self._layout.output_stride, table, place.offset, whole
-            if self._gpu.count("differing_words", (whole - place.offset) // WORD, *where, word, times=len(slots)):
-                return True
-        return self._differing(slots, whole, end, self._poison[place.name].address, WORD)
-
-    def _differing(self, slots: Slots, start: int, stop: int, pattern: int, period: int) -> bool:
-        if not len(slots) or start == stop:
-            return False
-        where = self._base, self._layout.output_stride, self._gpu.table(slots), start, stop
-        return bool(self._gpu.count("differing", stop - start, *where, pattern, period, times=len(slots)))
+            words, times = place.nbytes // WORD, self._watched
+            self._gpu.launch("checksum_slots", words, *where, *span, key, counter, times=times)
 
     def _poison_whole(self, place: ArgPlace) -> None:
         whole, end = _whole_words(place)

@@ -23,6 +23,8 @@ POOL_SHARE = 8
 runners, and the same again for the held-out workloads once a program was confirmed."""
 LARGE_INPUT_BYTES = 32 << 20
 """Above this comparing one call takes so long that a round is checked on one at least, drawn afterwards."""
+CHECKING_SHARE = 0.5
+"""The device waits while the host compares, and what waits lowers its clock."""
 WHOLE_CALLS = 1
 """Of a confirmation's whole comparison: tens of millions of results are compared on the host."""
 
@@ -54,4 +56,4 @@ def device_plan(
     layout = replace(layout_of(task, workload, slots), sequences=orders)
     cold = calls * slot_bytes >= COLD_FACTOR * cache_bytes
     checked = 1 if one.input_stride > LARGE_INPUT_BYTES else 4
-    return RoundPlan(workload, layout, calls, cold, checked, WHOLE_CALLS)
+    return RoundPlan(workload, layout, calls, cold, checked, CHECKING_SHARE, WHOLE_CALLS)

@@ -80,13 +80,15 @@ def program_of(row: Mapping[str, Any], evaluation: Evaluation | None, confirmati
 def evaluation_row(evaluation: Evaluation) -> Row:
     """The columns people query by, and the whole evaluation as JSON but for what is stored as text of its own."""
     timing = evaluation.timing
+    speedup = timing.speedup if isinstance(timing, Timed) else None
     return {
         "device_class": evaluation.environment.device_class,
         "sandbox": evaluation.environment.sandbox,
         "status": evaluation.status.value,
         "stage": evaluation.stage.value,
         "score": evaluation.score,
-        **_interval_columns("speedup", timing.speedup if isinstance(timing, Timed) else None),
+        **_interval_columns("speedup", speedup),
+        "glance_level": speedup.level if speedup is not None and speedup.glance else None,
         "confirmed": evaluation.confirmed,
         "message": storable(evaluation.message),
         "build_s": evaluation.cost.build_s,

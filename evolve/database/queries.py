@@ -84,7 +84,8 @@ def _select_table() -> Select[*tuple[Any, ...]]:
         return case((_second.c.id.is_not(None), _second.c[name]), else_=_first.c[name]).label(name)
 
     before = programs.c["number", "island", "generation", "operator", "proposer", "model", "language", "state"]
-    verdict = ("status", "stage", "score", "speedup_low", "speedup", "speedup_high", "message", "device_class")
+    speed = ("speedup_low", "speedup", "speedup_high", "glance_level")
+    verdict = ("status", "stage", "score", *speed, "message", "device_class")
     after = programs.c["placement", "finish_order", "duplicate_of", "variant_of", "parents", "note", "source_hash"]
     return (
         select(
@@ -113,7 +114,7 @@ def _select_outcomes() -> Select[*tuple[Any, ...]]:
         select(
             *programs.c["number", "island", "parents", "operator", "proposer", "note", "details"],
             *programs.c["model", "variant_of", "placement"],
-            *(stands(name) for name in ("status", "score", "message", "speedup_low", "speedup_high")),
+            *(stands(name) for name in ("status", "score", "message", "speedup_low", "speedup_high", "glance_level")),
             _second.c.id.is_not(None).label("confirmed_later"),
         )
         .select_from(

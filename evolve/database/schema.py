@@ -138,6 +138,7 @@ evaluations = Table(
     Column("speedup_low", Float),
     Column("speedup", Float),
     Column("speedup_high", Float),
+    Column("glance_level", Float),
     Column("confirmed", Boolean, nullable=False),
     Column("judge_failed", Boolean, nullable=False),
     Column("message", Text, nullable=False),

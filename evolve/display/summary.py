@@ -64,9 +64,10 @@ def summarise(account: Account) -> Report:
 
 
 def versus_strongest(interval: Interval, names: str) -> str:
-    """A speed-up in words that do not flatter: what the interval does not show is not claimed."""
+    """A speed-up in words that do not flatter: what no interval shows is not claimed, a gain not at a glance."""
+    gain = "too few rounds to call it faster" if interval.glance else "faster than it"
     against = f"of the strongest baseline{f' ({names})' if names else ''}"
-    verdict = "slower than it" if interval.high < 1 else "faster than it" if interval.low > 1 else "no difference shown"
+    verdict = "slower than it" if interval.high < 1 else gain if interval.low > 1 else "no difference shown"
     bounds = f"[{interval.low:.3g}, {interval.high:.3g}], {interval.level * 100:g} % interval"
     return f"{interval.estimate:.3g}x {against}, {bounds}: {verdict}"
 

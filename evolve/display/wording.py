@@ -36,8 +36,9 @@ def placement(status: AddStatus | None) -> str:
 
 
 def ratio(interval: Interval) -> str:
-    """A speed-up with its interval: ``1.42x [1.40, 1.44]``."""
-    return f"{interval.estimate:.3g}x [{interval.low:.3g}, {interval.high:.3g}]"
+    """A speed-up with its interval, ``1.42x [1.40, 1.44]``, and with its level where that is a glance's."""
+    level = f" at {percent(interval.level)}" if interval.glance else ""
+    return f"{interval.estimate:.3g}x [{interval.low:.3g}, {interval.high:.3g}]{level}"
 
 
 def microseconds(value: float) -> str:

@@ -20,8 +20,9 @@ class Look(Enum):
 def first_look(challenger: Elite, occupant: Elite | None, metric: Literal["time", "value"], min_gain: float) -> Look:
     """An empty cell is taken. By value a gain above ``min_gain`` takes it; by time a duel has to be won.
 
-    The duel is spared where the challenger's interval lies entirely below the occupant's. A program without a time
-    never displaces one, and gives way to the first that has one.
+    The duel is spared where the challenger's interval lies entirely below the occupant's, be one of them or both what
+    was seen at a glance: nobody takes a cell by it. A program without a time never displaces one, and gives way to the
+    first that has one.
     """
     if occupant is None:
         return Look.TAKE

@@ -158,7 +158,8 @@ def _score(verdict: Evaluation, metric: str) -> str:
     if metric == "value" or not isinstance(verdict.timing, Timed):
         return f"{verdict.score:.6g}"
     speedup = verdict.timing.speedup
-    return f"{speedup.estimate:.3f} times as fast as the strongest baseline ({speedup.low:.3f} to {speedup.high:.3f})"
+    bounds = f"{speedup.low:.3f} to {speedup.high:.3f}" + (", in few rounds" if speedup.glance else "")
+    return f"{speedup.estimate:.3f} times as fast as the strongest baseline ({bounds})"
 
 
 def _result(result: WorkloadResult) -> str:

@@ -8,12 +8,12 @@ import pytest
 
 from evaluators.build import BuiltProgram
 from evaluators.calibration import WorkloadCalibration
-from evaluators.cascade import Case, paced, paced_alone, timed_rounds
+from evaluators.cascade import Block, Case, paced, paced_alone, timed_rounds
 from evaluators.cuda.attesting import _as_timed
 from evaluators.cuda.plan import device_plan
 from evaluators.duel import measure_block
 from evaluators.failure import OCCUPANT, CandidateFailure
-from evaluators.pace import BRIEF_CALLS, LONG_ROUND_S, SLOW_FACTOR, brief_calls, too_long
+from evaluators.pace import BRIEF_CALLS, KEPT_PROGRAMS, LONG_ROUND_S, SLOW_FACTOR, SeenPaces, brief_calls, too_long
 from evaluators.rounds import PairedTimes
 from evaluators.session import RoundTime
 from evaluators.status import Status
@@ -88,7 +88,7 @@ def case_of(takes_us):
 def timed(takes_us, count=10):
     """The candidate's and the baseline's runners after so many rounds, and the times."""
     case, baseline = case_of(takes_us), Runner(BASELINE_US)
-    timed_rounds(*bench(baseline), case, CALIBRATION, "eager", count)
+    timed_rounds(*bench(baseline), case, CALIBRATION, "eager", Block(count))
     return case, baseline, case.times["w"]["eager"]
 
 
@@ -115,7 +115,7 @@ def test_brief_rounds_are_checked_as_much_as_others():
 
 def test_being_slow_until_rounds_were_chosen_buys_nothing():
     """Slow when its pace is looked at, as fast as can be afterwards: every round that counts is a planned one."""
-    case, baseline, times = timed(lambda calls, rounds: 100 * BASELINE_US if rounds < 4 else BASELINE_US / 2)
+    case, baseline, times = timed(lambda calls, rounds: 100 * BASELINE_US if rounds < 2 else BASELINE_US / 2)
     assert case.session.timed == baseline.timed == [BRIEF_CALLS, *[PLAN.calls] * 10]
     assert len(times.ours) == len(times.waited) == len(times.unresolved) == 10
 
@@ -126,18 +126,52 @@ def test_a_program_that_is_fast_in_brief_rounds_alone_is_found_out_by_the_first_
     assert max(times.log_ratios()) < np.log(1 / SLOW_FACTOR)
 
 
+@pytest.mark.parametrize("takes_us", [BASELINE_US, 100 * BASELINE_US])
+def test_a_block_ends_once_that_is_enough_and_goes_on_later(takes_us):
+    case, baseline = case_of(takes_us), Runner(BASELINE_US)
+    for block in (Block(10, enough=lambda done: done == 4), Block(3)):
+        timed_rounds(*bench(baseline), case, CALIBRATION, "eager", block)
+    assert len(case.times["w"]["eager"].ours) == len(case.session.timed) == 7
+
+
 def test_a_pace_is_looked_at_once_in_a_process():
     case, baseline = case_of(100 * BASELINE_US), Runner(BASELINE_US)
     for _ in range(3):
-        timed_rounds(*bench(baseline), case, CALIBRATION, "eager", 2)
+        timed_rounds(*bench(baseline), case, CALIBRATION, "eager", Block(2))
     assert sum(layout.sequences == () for layout in case.session.layouts) == 1
+
+
+def test_a_program_whose_calls_were_quick_in_checks_is_not_looked_at_again():
+    for seen_us, looks in ((BASELINE_US, 0), (100 * BASELINE_US, 1)):
+        case = case_of(BASELINE_US)
+        case.seen_us["w"] = seen_us
+        timed_rounds(*bench(Runner(BASELINE_US)), case, CALIBRATION, "eager", Block(2))
+        assert sum(layout.sequences == () for layout in case.session.layouts) == looks
+
+
+def test_being_quick_in_checks_alone_buys_nothing():
+    """It gets the rounds of the others, in which it is as slow as it is."""
+    case = case_of(100 * BASELINE_US)
+    case.seen_us["w"] = BASELINE_US
+    timed_rounds(*bench(Runner(BASELINE_US)), case, CALIBRATION, "eager", Block(3))
+    assert case.session.timed == [PLAN.calls] * 3
+    assert case.times["w"]["eager"].log_ratios() == pytest.approx([np.log(1 / 100)] * 3, abs=0.01)
+
+
+def test_what_was_seen_of_a_program_is_known_of_its_next_process():
+    paces = SeenPaces()
+    paces.of("a")["w"] = 5.0
+    assert (paces.of("a"), paces.of("b")) == ({"w": 5.0}, {})
+    for number in range(KEPT_PROGRAMS):
+        paces.of(str(number))
+    assert paces.of("a") == {}
 
 
 def test_a_baseline_that_is_held_up_makes_no_brief_round_count():
     """Fast in brief rounds itself, beside a baseline that is slow in them."""
     case = case_of(lambda calls, rounds: 100 * BASELINE_US if calls == 1 else BASELINE_US)
     baseline = Runner(lambda calls, rounds: 100 * BASELINE_US if calls == BRIEF_CALLS else BASELINE_US)
-    timed_rounds(*bench(baseline), case, CALIBRATION, "eager", 5)
+    timed_rounds(*bench(baseline), case, CALIBRATION, "eager", Block(5))
     assert case.session.timed == [BRIEF_CALLS, *[PLAN.calls] * 5]
     assert case.times["w"]["eager"].log_ratios() == pytest.approx([0.0] * 5, abs=0.01)
 
@@ -155,7 +189,7 @@ def tiny_calibration():
 
 def timed_beside_a_tiny_one(takes_us):
     calibration, case = tiny_calibration(), Case(PROGRAM, Runner(takes_us, TINY_EMPTY_US), Checker(), Trail())
-    timed_rounds(*bench(Runner(TINY_US, TINY_EMPTY_US)), case, calibration, "eager", 5)
+    timed_rounds(*bench(Runner(TINY_US, TINY_EMPTY_US)), case, calibration, "eager", Block(5))
     return case.session.timed, case.times["w"]["eager"], calibration.plan.calls
 
 

@@ -20,8 +20,8 @@ GRID = Grid(
 )
 
 
-def elite(number: int, score: float, cell: int = 0, *, width: float | None = None) -> Elite:
-    interval = None if width is None else Interval(low=score - width, estimate=score, high=score + width, level=0.99)
+def elite(number: int, score: float, cell: int = 0, *, width: float | None = None, level: float = 0.99) -> Elite:
+    interval = None if width is None else Interval(low=score - width, estimate=score, high=score + width, level=level)
     return Elite(number, cell, score, interval)
 
 
@@ -97,6 +97,8 @@ def test_the_elite_of_a_cell_is_its_best_ever(stream: list[tuple[int, float]]) -
         (elite(2, 9.0, width=0.1), elite(1, 1.2, width=0.1), "time", Look.DUEL),
         (elite(2, 9.0), elite(1, 1.2, width=0.1), "time", Look.LEAVE),
         (elite(2, 0.5, width=0.1), elite(1, 1.2), "time", Look.TAKE),
+        (elite(2, 1.0, width=0.1, level=0.87), elite(1, 1.3, width=0.1), "time", Look.LEAVE),
+        (elite(2, 1.3, width=0.1), elite(1, 1.0, width=0.1, level=0.87), "time", Look.DUEL),
     ],
 )
 def test_first_look(challenger: Elite, occupant: Elite | None, metric: str, look: Look) -> None:

@@ -116,6 +116,15 @@ def test_a_speed_up_is_claimed_only_where_its_interval_shows_one(speedup, verdic
     assert "99 % interval" in text
 
 
+def test_what_was_seen_at_a_glance_says_so_and_is_called_no_gain():
+    seen = interval(1.2, 1.25, 1.3).model_copy(update={"level": 0.87})
+    text = versus_strongest(seen, "vectorised")
+    assert "87 % interval" in text
+    assert "faster than it" not in text
+    assert wording.ratio(seen) == "1.25x [1.2, 1.3] at 87 %"
+    assert "slower than it" in versus_strongest(interval(0.4, 0.5, 0.6).model_copy(update={"level": 0.87}), "")
+
+
 def summary(best, **changes):
     seed = program(1, evaluation(0.4))
     account = Account("runs/a", "q4", progress(best=best, **changes), seed, "the cap on seconds was met")

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from evaluators.evaluation import Interval, Status, Timed
-from evolve.experience import Experience, Outcome, gain, grouped
+from evolve.experience import Bounds, Experience, Outcome, gain, grouped
 from evolve.lessons import lessons
 from evolve.prompt_facts import RunFacts, diverse
 from evolve.proposers.llm_parts import Subject
@@ -33,7 +33,7 @@ def outcome(number: int, score: float | None = 1.0, *, parent: int = 1, **values
         "message": "" if score is not None else "no such intrinsic",
         "note": f"idea {number}",
         "changes": {},
-        "bounds": None if score is None else (score, score),
+        "bounds": None if score is None else Bounds(score, score),
     }
     return Outcome(**{**defaults, **values})  # type: ignore[arg-type]
 
@@ -74,18 +74,26 @@ class TestLessons:
 
     def test_what_was_not_told_apart_is_no_evidence_however_large_it_looks(self, task) -> None:
         """The seed's interval is its score alone; both reach down, or up, to it."""
-        wide = [replace(tuned(2, 1.3, 1, B="1 -> 9"), bounds=(1.0, 1.6)), tuned(3, 1.0, 1, B="1 -> 9")]
-        wide.append(replace(tuned(4, 0.8, 1, B="1 -> 9"), bounds=(0.7, 1.1)))
+        wide = [replace(tuned(2, 1.3, 1, B="1 -> 9"), bounds=Bounds(1.0, 1.6)), tuned(3, 1.0, 1, B="1 -> 9")]
+        wide.append(replace(tuned(4, 0.8, 1, B="1 -> 9"), bounds=Bounds(0.7, 1.1)))
         assert texts(experience(task, *wide)) == {}
 
     def test_a_small_difference_that_was_shown_is_evidence(self, task) -> None:
-        shown = [replace(tuned(n, 1.01, 1, B="1 -> 9"), bounds=(1.005, 1.02)) for n in (2, 3)]
+        shown = [replace(tuned(n, 1.01, 1, B="1 -> 9"), bounds=Bounds(1.005, 1.02)) for n in (2, 3)]
         assert texts(experience(task, *shown)) == {"B: 1 -> 9, all else equal, is better": (2, 0)}
 
+    def test_a_glance_shows_no_gain_and_that_a_program_is_worse(self, task) -> None:
+        seen = [replace(tuned(n, 0.5, 1, B="1 -> 9"), bounds=Bounds(0.4, 0.6, 0.87)) for n in (2, 3)]
+        assert texts(experience(task, *seen)) == {"B: 1 -> 9, all else equal, is worse": (2, 0)}
+        gained = [replace(tuned(n, 1.5, 1, B="1 -> 9"), bounds=Bounds(1.4, 1.6, 0.87)) for n in (2, 3)]
+        assert texts(experience(task, *gained)) == {}
+        better = [replace(tuned(n, 1.0, 2, A="1 -> 9"), bounds=Bounds(0.9, 1.1)) for n in (4, 5)]
+        assert texts(experience(task, seen[0], *better)) == {}, "its parent was only glanced at"
+
     def test_a_duel_with_the_parent_says_more_than_two_intervals(self, task) -> None:
-        won = replace(outcome(2, 1.5, note="prefetch"), bounds=(0.9, 2.0), margins={1: 1.25})
-        lost = replace(outcome(3, 1.1, note="unroll"), bounds=(0.9, 2.0), margins={1: 0.9})
-        open_ = replace(outcome(4, 1.4, note="align"), bounds=(0.9, 2.0))
+        won = replace(outcome(2, 1.5, note="prefetch"), bounds=Bounds(0.9, 2.0), margins={1: 1.25})
+        lost = replace(outcome(3, 1.1, note="unroll"), bounds=Bounds(0.9, 2.0), margins={1: 0.9})
+        open_ = replace(outcome(4, 1.4, note="align"), bounds=Bounds(0.9, 2.0))
         found = texts(experience(task, won, lost, open_))
         assert found == {"This change gained 25 % over the parent: prefetch": (1, 0)}
 
@@ -137,7 +145,7 @@ def test_gains_exist_for_scores_of_any_sign(score: float, before: float, expecte
 
 @pytest.mark.parametrize("timed", [False, True])
 async def test_what_the_database_says_equals_what_was_seen(tmp_path: Path, timed: bool) -> None:
-    world = World(tmp_path, settings(Caps(candidates=25)), judge=FakeJudge(timed=timed))
+    world = World(tmp_path, settings(Caps(candidates=25)), judge=FakeJudge(timed=timed, glance_below=1.05))
     with world.create() as run:
         live = run.remember()
         await world.search(run)
@@ -145,6 +153,7 @@ async def test_what_the_database_says_equals_what_was_seen(tmp_path: Path, timed
     assert len(live.outcomes) > 10
     assert any(outcome.margins for outcome in live.outcomes) == timed
     assert stored.outcomes == live.outcomes
+    assert {outcome.bounds.level for outcome in live.outcomes if outcome.bounds} == ({0.87, 0.99} if timed else set())
 
 
 async def judged(tmp_path: Path, *sources: str) -> World:
@@ -228,8 +237,8 @@ async def test_a_speed_up_pays_where_intervals_or_a_duel_show_it(tmp_path: Path)
         assert child.evaluation is not None
         assert isinstance(child.evaluation.timing, Timed)
 
-        def measured(number: int, low: float, high: float) -> Program:
-            interval = Interval(low=low, estimate=1.2, high=high, level=0.99)
+        def measured(number: int, low: float, high: float, level: float = 0.99) -> Program:
+            interval = Interval(low=low, estimate=1.2, high=high, level=level)
             timing = child.evaluation.timing.model_copy(update={"speedup": interval})
             verdict = child.evaluation.model_copy(update={"score": 1.2, "timing": timing})
             return replace(child, number=number, parents=(1,), evaluation=verdict, confirmation=None)
@@ -237,6 +246,7 @@ async def test_a_speed_up_pays_where_intervals_or_a_duel_show_it(tmp_path: Path)
         rewards = Rewards(world.task, view.storage, {1: seed}.__getitem__)
         assert rewards.reward(measured(7, 1.1, 1.3)).gain == pytest.approx(math.log(1.2))
         assert rewards.reward(measured(7, 1.005, 1.4)).gain == 0.0, "the parent may be as fast"
+        assert rewards.reward(measured(7, 1.1, 1.3, level=0.87)).gain == 0.0, "seen at a glance"
         (duel,) = view.duels(2)[:1]
         assert duel[1].ratio is not None
         assert rewards.reward(measured(2, 0.9, 1.4)).gain == pytest.approx(math.log(duel[1].ratio.estimate))

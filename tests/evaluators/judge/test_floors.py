@@ -5,7 +5,7 @@ import os
 from contextlib import contextmanager
 from dataclasses import replace
 
-from evaluators import judge, kernel
+from evaluators import judge, looks
 from evaluators.ceilings import Ceilings
 from evaluators.device import find_cpu
 from evaluators.evaluation import Status
@@ -25,7 +25,7 @@ def judge_with(monkeypatch, *seen):
     left = list(seen)
     monkeypatch.setattr(judge, "find_cpu", lambda: replace(find_cpu(), last_level_cache_bytes=1 << 20))
     monkeypatch.setattr(CpuPlatform, "measure_ceilings", lambda *_: left.pop(0) if len(left) > 1 else left[0])
-    monkeypatch.setattr(kernel, "MOST_ROUNDS", kernel.FIRST_LOOK)
+    monkeypatch.setattr(looks, "MOST_ROUNDS", looks.FIRST_LOOK)
     with open_judge(load_task(DATA / "double"), sandbox="full", lanes=1) as (opened, _):
         opened.calibrate()
         yield opened

@@ -99,6 +99,9 @@ def test_a_passed_program_shows_time_ratio_floor_and_the_error_nearest_its_limit
     ):
         assert words in line
     assert shown.measures == (("share", "0.5123"),)
+    glance = timing.speedup.model_copy(update={"level": 0.87})
+    verdict = verdict.model_copy(update={"timing": timing.model_copy(update={"speedup": glance})})
+    assert shown_program(_program(verdict), "time").score.endswith("(1.100 to 1.300, in few rounds)")
 
 
 def test_a_failed_program_shows_the_compilers_words():
