@@ -1,4 +1,4 @@
-"""What a judge takes over from earlier ones of its task: nothing that does not fit, and nothing a candidate could touch."""
+"""What a judge takes over from earlier ones of its task: nothing that does not fit, or that a candidate could touch."""
 
 import json
 import os
