@@ -144,6 +144,11 @@ class BaselineCache:
         self.baseline_us = entry.baseline_us
         self.since = f"{datetime.fromtimestamp(entry.made_s, UTC):%Y-%m-%d %H:%M} UTC"
 
+    def has_compiled(self, program: BuiltProgram) -> bool:
+        """Whether there is something to keep of what a baseline has compiled."""
+        folder = self.workshops.get(program.source_hash)
+        return folder is not None and folder.is_dir() and any(folder.iterdir())
+
     def keep(self, baseline_us: Mapping[str, Mapping[str, float]]) -> None:
         """Leave for later judges what this one knows. To be called before its first candidate."""
         if self.file is None or (self.since and _alike(self.baseline_us, baseline_us)):

@@ -17,11 +17,15 @@ from evaluators.build import BuiltProgram
 from evaluators.cache_entry import read_entry, write_entry
 from evaluators.cache_folder import OFF, VARIABLE
 from evaluators.calibration import calibrate_all
+from evaluators.cuda.arena import CudaArena
 from evaluators.errors import TaskError
-from evaluators.evaluation import Environment
+from evaluators.evaluation import Environment, Status
+from evaluators.failure import CandidateFailure
+from evaluators.task_loading import load_task
 from tests.evaluators.sandbox_support import PATIENCE_S, request, scratch, zygote
 
 __all__ = ["scratch", "zygote"]
+DATA = Path(__file__).parents[1] / "data"
 TIMES = {"8x8": {"eager": 12.5, "compiled": 10.0}}
 HOST = {
     "gpu_uuid": "GPU-1",
@@ -274,15 +278,30 @@ def test_an_old_entry_goes_when_another_is_written(places):
 
 
 class Arena:
-    def __init__(self):
-        self.discarded = []
+    """Whose runners compile for each workload that they prepare."""
+
+    def __init__(self, place=None, size=1 << 30, fails=False):
+        self.discarded, self.opened, self.prepared = [], [], []
+        self._place, self._fails = place, fails
+        self.inputs = self.outputs = SimpleNamespace(size=size)
 
     def discard(self, name):
         self.discarded.append(name)
 
+    def kept(self, name, program):
+        self.opened.append((name, program))
+        return self
 
-def bench_of(cache):
-    return SimpleNamespace(cache=cache, baselines={"eager": EAGER, "compiled": COMPILED})
+    def prepare(self, layout, deadline_s):
+        if self._fails:
+            raise CandidateFailure(Status.RUNTIME_ERROR, "out of luck")
+        self.prepared.append(layout.workload)
+        (workshop_of(self._place, COMPILED.source_hash) / layout.workload).write_text("kernel")
+
+
+def bench_of(cache, task=None):
+    task = task or SimpleNamespace(workloads=())
+    return SimpleNamespace(cache=cache, baselines={"eager": EAGER, "compiled": COMPILED}, task=task)
 
 
 def calibrated(bench, arena, monkeypatch, fails):
@@ -313,6 +332,44 @@ def test_a_baseline_that_is_wrong_by_itself_is_an_error_whatever_was_kept(places
         with pytest.raises(TaskError, match="wrong values"):
             calibrated(bench_of(opened(places())), Arena(), monkeypatch, lambda bench: True)
         assert not file.exists()
+
+
+def test_held_out_workloads_are_compiled_for_before_any_candidate_runs(places, monkeypatch):
+    task, names = load_task(DATA / "double"), {"held"}
+    place = places()
+    bench, arena = bench_of(opened(place), task), Arena(place)
+    compile_something(place)
+    calibrated(bench, arena, monkeypatch, lambda bench: False)
+    assert [program for _, program in arena.opened] == [COMPILED]
+    assert set(arena.prepared) == names
+    assert arena.discarded == [name for name, _ in arena.opened]
+    assert not {name for name, _ in arena.opened} & set(bench.baselines)
+    place = places()
+    later = Arena(place)
+    cache = opened(place)
+    assert (workshop_of(place, COMPILED.source_hash) / "held").exists()
+    calibrated(bench_of(cache, task), later, monkeypatch, lambda bench: False)
+    assert not later.opened
+
+
+@pytest.mark.parametrize("arena", [{"size": 100}, {"fails": True}], ids=["no room", "it fails"])
+def test_what_cannot_be_compiled_ahead_is_left_for_later(places, monkeypatch, arena):
+    place = places()
+    bench, arena = bench_of(opened(place), load_task(DATA / "double")), Arena(place, **arena)
+    compile_something(place)
+    calibrated(bench, arena, monkeypatch, lambda bench: False)
+    assert not arena.prepared
+    assert len(arena.discarded) == len(arena.opened) == 1
+    assert opened(places()).since
+
+
+def test_an_arena_hands_a_baseline_what_was_kept_of_it(places):
+    kept(places())
+    place = places()
+    opened(place)
+    folder = CudaArena._workshop(SimpleNamespace(_scratch=place), COMPILED)
+    assert (folder / "triton" / "KEY" / "k.cubin").read_text() == "kernel"
+    assert not any(CudaArena._workshop(SimpleNamespace(_scratch=places()), COMPILED).iterdir())
 
 
 def test_where_nothing_is_kept_a_failure_is_not_tried_again(monkeypatch):

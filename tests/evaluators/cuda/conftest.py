@@ -17,6 +17,7 @@ from tests.evaluators.cuda.judges import DEFAULT_TASK, Judges, by_task
 from tests.exploits.gpu.corpus import TASKS, exploits, honest_programs, yardstick
 from tests.exploits.gpu.verdicts import SECRET, GpuCourt
 
+Compiled = set[tuple[Path, int]]
 _FAILED = pytest.StashKey[bool]()
 
 
@@ -47,8 +48,24 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("cache")
 
 
+def compiled(judge: KernelJudge) -> Compiled:
+    """Every kernel and graph that torch.compile has left: where, and which file that is."""
+    folders = judge.bench.cache.workshops.values()
+    files = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
+    kept = [path for path in files if path.suffix == ".cubin" or "fxgraph" in path.parts]
+    return {(path, path.stat().st_ino) for path in kept}
+
+
 @pytest.fixture(scope="session")
-def judges(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Judges[GpuCourt]]:
+def found() -> dict[str, Compiled]:
+    """For each task what the judge that was opened last found compiled when it started."""
+    return {}
+
+
+@pytest.fixture(scope="session")
+def judges(
+    cache: Path, found: dict[str, Compiled], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Judges[GpuCourt]]:
     """Of any task, one at a time."""
     pytest.importorskip("torch")
     pytest.importorskip("triton")
@@ -63,6 +80,7 @@ def judges(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ju
             with open_judge(load_task(TASKS / task), sandbox="full", lanes=1) as (judge, _):
                 if not isinstance(judge, KernelJudge):
                     pytest.skip("no GPU on this machine")
+                found[task] = compiled(judge)
                 judge.calibrate()
                 yield GpuCourt(judge, task, {"SECRET_FILE": str(secret)})
 

@@ -57,7 +57,7 @@ class Judges(Generic[T]):
 
 
 def wanted_task(item: pytest.Function) -> str | None:
-    """The task whose judge a test wants; ``""`` where it opens its own, ``None`` where it needs none."""
+    """The task whose judge a test wants; ``""`` where it opens some itself, ``None`` where it needs none."""
     if "judges" not in item.fixturenames:
         return None
     if not set(FIXTURES) & set(item.fixturenames):
@@ -67,11 +67,18 @@ def wanted_task(item: pytest.Function) -> str | None:
 
 
 def by_task(items: Sequence[pytest.Item]) -> list[pytest.Item]:
-    """The same tests; those that want judges, in the places that they had among the others, task after task."""
+    """The same tests; those that want judges, in the places that they had among the others, task after task.
+
+    First come those that open some themselves, and then those of the default task, whose judge these may leave open.
+    """
     tasks = {item: wanted_task(item) for item in items if isinstance(item, pytest.Function)}
     places = [place for place, item in enumerate(items) if tasks.get(item) is not None]
     ordered = list(items)
-    moved = sorted((items[place] for place in places), key=lambda item: tasks[item] or "")
+    moved = sorted((items[place] for place in places), key=lambda item: _turn(tasks[item] or ""))
     for place, item in zip(places, moved, strict=True):
         ordered[place] = item
     return ordered
+
+
+def _turn(task: str) -> tuple[bool, str]:
+    return task not in ("", DEFAULT_TASK), task

@@ -128,8 +128,8 @@ def test_tests_of_one_task_follow_each_other(tmp_path):
     assert names == [
         "test_its_own",
         "test_other",
+        "test_of_softmax",
         *("test_a[x-a]", "test_a[y-a]"),
         *("test_b[b]", "test_b_again[b]"),
-        "test_of_softmax",
     ]
     assert by_task(seen.items) == seen.items
