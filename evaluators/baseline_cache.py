@@ -30,7 +30,7 @@ from evaluators.cache_entry import (
     SUFFIX,
     Entry,
     EntryDamaged,
-    EntryTooLarge,
+    EntryUnfit,
     clear_old,
     read_entry,
     write_entry,
@@ -103,7 +103,7 @@ def describe_cache() -> str:
         return f"not kept: {why}"
     except OSError as error:
         return f"not kept: {error.filename}: {error.strerror}"
-    return f"{folder}: {len(sizes)}, {sum(sizes) / 2**20:.1f} MiB"
+    return f"{folder}: {len(sizes)} kept, {sum(sizes) / 2**20:.1f} MiB"
 
 
 @dataclass
@@ -156,10 +156,8 @@ class BaselineCache:
         try:
             write_entry(self.file, Entry(self.facts, time.time(), baseline_us, dict(self._packed())))
             clear_old(self.file.parent, AGE_S)
-        except EntryTooLarge as size:
-            _log.warning("baselines are not kept for the next judge: %s are too much", size)
-        except OSError as error:
-            _log.warning("baselines are not kept for the next judge: %s: %s", self.file, error.strerror)
+        except (EntryUnfit, OSError) as why:
+            _log.warning("baselines are not kept for the next judge: %s", why)
 
     def forget(self) -> bool:
         """Remove the entry and all that came from it, since a baseline failed on it; whether anything did.
@@ -207,7 +205,7 @@ def _files(folder: Path) -> Iterator[tuple[str, bytes]]:
     """Ordinary files of a folder, by relative path; links, and what is too deep, are left out.
 
     Raises:
-        EntryTooLarge: there is more than is kept.
+        EntryUnfit: there is more than is kept.
     """
     found, total = 0, 0
     for parent, folders, names in os.walk(folder):
@@ -220,7 +218,7 @@ def _files(folder: Path) -> Iterator[tuple[str, bytes]]:
                 continue
             found, total = found + 1, total + len(content)
             if found > MOST_FILES or total > ENTRY_CAP:
-                raise EntryTooLarge(f"more than {found - 1} files or {total - len(content)} bytes")
+                raise EntryUnfit(f"{found} files or {total} bytes are too much")
             yield path.relative_to(folder).as_posix(), content
 
 

@@ -41,8 +41,8 @@ class EntryDamaged(Exception):
     """What lies there was not written by a judge of this user, or not whole; the message says how, for people."""
 
 
-class EntryTooLarge(Exception):
-    """There is more than is kept."""
+class EntryUnfit(Exception):
+    """This is not kept; the message says why, for people."""
 
 
 class _Header(Frozen):
@@ -73,21 +73,20 @@ def write_entry(path: Path, entry: Entry) -> None:
     """Put an entry in its place, whole or not at all, whoever else writes or reads it now.
 
     Raises:
-        EntryTooLarge: it is over a cap.
+        EntryUnfit: it is over a cap, or a time makes no sense.
         OSError: the disk is full, or the folder gone.
     """
     sizes = [(name, len(content)) for name, content in entry.files.items()]
-    header = _Header(
-        facts=dict(entry.facts),
-        made_s=entry.made_s,
-        baseline_us={workload: dict(times) for workload, times in entry.baseline_us.items()},
-        files=sizes,
-    )
-    words = header.model_dump_json().encode()
+    times = {workload: dict(of_workload) for workload, of_workload in entry.baseline_us.items()}
+    try:
+        header = _Header(facts=dict(entry.facts), made_s=entry.made_s, baseline_us=times, files=sizes)
+        words = header.model_dump_json().encode()
+    except ValueError as error:  # of pydantic's
+        raise EntryUnfit(" ".join(str(error).split())) from None
     parts = [_LENGTH.pack(len(words)), words, *entry.files.values()]
     total = _DIGEST_BYTES + sum(map(len, parts))
     if len(sizes) > MOST_FILES or total > ENTRY_CAP:
-        raise EntryTooLarge(f"{len(sizes)} files, {total} bytes")
+        raise EntryUnfit(f"{len(sizes)} files of {total} bytes are too much")
     digest = hashlib.sha256()
     for part in parts:
         digest.update(part)

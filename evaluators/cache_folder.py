@@ -7,6 +7,8 @@ import stat
 from collections.abc import Mapping
 from pathlib import Path
 
+from evaluators.sandbox.view import base_view
+
 VARIABLE = "KERNEL_EVOLVE_CACHE"
 """A folder to use in the place of the user's own cache, or ``off``."""
 OFF = "off"
@@ -65,7 +67,7 @@ def _make(base: Path) -> None:
 
 
 def _refuse_foreign(folder: Path) -> None:
-    """Raise unless the folder is this user's alone, and nobody else can put another in its place."""
+    """Raise unless the folder is this user's alone, no sandbox shows it and nobody can put another in its place."""
     facts = folder.lstat()
     if not stat.S_ISDIR(facts.st_mode):
         raise CacheUnusable(f"{folder} is no folder: remove it")
@@ -73,6 +75,9 @@ def _refuse_foreign(folder: Path) -> None:
         raise CacheUnusable(f"{folder} belongs to another user")
     if facts.st_mode & 0o077:
         raise CacheUnusable(f"{folder} is open to others: chmod 700 {folder}")
+    shown = next((path for path in base_view().binds if folder.is_relative_to(path.resolve())), None)
+    if shown is not None:
+        raise CacheUnusable(f"{folder} lies in {shown}, which sandboxed programs see")
     for parent in folder.parents:
         facts = parent.lstat()
         if facts.st_uid not in (_ROOT_USER, os.geteuid()):

@@ -257,6 +257,13 @@ def test_a_disk_that_takes_nothing_stops_no_judge(places, folder, caplog):
     assert len(caplog.messages) == 1
 
 
+def test_a_time_that_makes_no_sense_stops_no_judge(places, caplog):
+    cache = opened(places())
+    cache.keep({"8x8": {"eager": float("nan")}})
+    assert not cache.file.exists()
+    assert len(caplog.messages) == 1
+
+
 def test_an_entry_is_replaced_only_where_its_times_plan_other_rounds(places):
     file = kept(places()).file
     before = file.stat().st_ino
@@ -274,7 +281,7 @@ def test_an_old_entry_goes_when_another_is_written(places):
     os.utime(file, (past, past))
     opened(places(), driver="581").keep(TIMES)
     assert not file.exists()
-    assert ": 1," in describe_cache()
+    assert ": 1 kept," in describe_cache()
 
 
 class Arena:

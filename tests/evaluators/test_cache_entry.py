@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluators import cache_entry
-from evaluators.cache_entry import Entry, EntryDamaged, EntryTooLarge, clear_old, read_entry, write_entry
+from evaluators.cache_entry import Entry, EntryDamaged, EntryUnfit, clear_old, read_entry, write_entry
 
 ENTRY = Entry(
     {"task": "abc"},
@@ -146,14 +146,21 @@ def test_only_an_own_file_counts(path, make, monkeypatch):
 def test_too_much_is_not_kept(path, monkeypatch):
     write_entry(path, ENTRY)
     monkeypatch.setattr(cache_entry, "MOST_FILES", 2)
-    with pytest.raises(EntryTooLarge):
+    with pytest.raises(EntryUnfit):
         write_entry(path, ENTRY)
     monkeypatch.setattr(cache_entry, "MOST_FILES", 3)
     monkeypatch.setattr(cache_entry, "ENTRY_CAP", path.stat().st_size - 1)
-    with pytest.raises(EntryTooLarge):
+    with pytest.raises(EntryUnfit):
         write_entry(path, ENTRY)
     with pytest.raises(EntryDamaged, match="large"):
         read_entry(path)
+
+
+@pytest.mark.parametrize("us", [float("nan"), float("inf"), 0.0, -1.0])
+def test_a_time_that_makes_no_sense_is_not_kept(path, us):
+    with pytest.raises(EntryUnfit):
+        write_entry(path, Entry({}, 0.0, {"w": {"b": us}}, {}))
+    assert not list(path.parent.iterdir())
 
 
 def test_whoever_reads_while_others_write_gets_one_of_them_whole(path):

@@ -2,9 +2,11 @@
 
 import os
 import stat
+from types import SimpleNamespace
 
 import pytest
 
+from evaluators import cache_folder
 from evaluators.cache_folder import OFF, VARIABLE, CacheUnusable, open_cache_folder
 
 
@@ -62,6 +64,15 @@ def test_a_parent_that_others_can_write_is_refused(home, above, mode):
         opened(home)
     parent.chmod(mode | stat.S_ISVTX)  # as /tmp: others can add to it, and replace nothing
     assert opened(home)
+
+
+@pytest.mark.parametrize("above", [0, 1, 3])
+def test_a_folder_that_sandboxed_programs_see_is_refused(home, monkeypatch, above):
+    folder = opened(home)
+    shown = [folder, *folder.parents][above]
+    monkeypatch.setattr(cache_folder, "base_view", lambda: SimpleNamespace(binds=(home / "lib", shown)))
+    with pytest.raises(CacheUnusable, match="programs see"):
+        opened(home)
 
 
 def test_another_users_folder_is_refused(home, monkeypatch):
