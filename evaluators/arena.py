@@ -53,6 +53,11 @@ class Arena:
         """Room for inputs."""
         return self._inputs.size
 
+    def room_for(self, layout: Layout) -> int:
+        """How many slots as those of a layout there is room for."""
+        inputs, outputs = max(layout.input_stride, 1), max(layout.output_stride, 1)
+        return min(self.input_bytes // inputs, self._output_bytes // outputs)
+
     def open(self, program: BuiltProgram) -> Session:
         """A fresh runner for a program, stopped. The caller closes it."""
         session = open_session(

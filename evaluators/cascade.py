@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -44,6 +45,8 @@ class Case:
     attestation: Attestation | None = None
     pace_us: dict[str, float] = field(default_factory=dict)
     """Workload -> what a call seemed to take before its rounds were chosen."""
+    seen_us: dict[str, float] = field(default_factory=dict)
+    """Workload -> the quickest that a call was in checks, launching and replying included; of all its processes."""
     fought: Mapping[str, PairedTimes] = field(default_factory=dict)
     """Workload -> times of a duel that the program fought in other processes."""
 
@@ -51,7 +54,7 @@ class Case:
 def smoke(bench: Bench, arena: Arena, case: Case) -> None:
     """One call on the smallest workload: ends most broken candidates within milliseconds."""
     case.trail.enter(Stage.SMOKE)
-    workload = min(bench.task.workloads, key=lambda w: layout_of(bench.task, w, 1).input_stride)
+    workload = min(bench.task.workloads, key=lambda w: layout_of(bench.task, w, 1).slot_bytes)
     check_families(bench, arena, case, workload, [bench.checks.case(workload, bench.reference.families[0])])
 
 
@@ -59,8 +62,7 @@ def correctness(bench: Bench, arena: Arena, case: Case, workloads: Sequence[Work
     """Every input family on every given workload: right, and the same bits when some are called again."""
     case.trail.enter(Stage.CORRECTNESS)
     for workload in workloads:
-        slot_bytes = layout_of(bench.task, workload, 1).input_stride
-        room = max(min(arena.input_bytes // max(slot_bytes, 1), CHECK_SLOTS), 1)
+        room = max(min(arena.room_for(layout_of(bench.task, workload, 1)), CHECK_SLOTS), 1)
         families = checks.families(workload)
         for start in range(0, len(families), room):
             part = checks.cases(workload, families[start : start + room])
@@ -73,7 +75,7 @@ def check_families(bench: Bench, arena: Arena, case: Case, workload: Workload, f
     prepare(case, layout_of(task, workload, len(families)), task.limits.prepare_s)
     for slot, family in enumerate(families):
         session.store(slot, family.inputs)
-    first = _calls(session, [int(s) for s in rng.permutation(len(families))], task.limits.call_s)
+    first = _calls(case, [int(s) for s in rng.permutation(len(families))], task.limits.call_s)
     for slot, family in enumerate(families):
         case.checker.check_case(session, slot, workload, family)
     if task.deterministic:
@@ -93,7 +95,7 @@ def _repeat(
     slots = [int(s) for s in arena.rng.permutation(len(families))[:REPEATED]]
     for slot in slots:
         session.store(slot, {a.name: families[slot].inputs[a.name] for a in task.args if a.role == "inout"})
-    again = _calls(session, slots, task.limits.call_s)
+    again = _calls(case, slots, task.limits.call_s)
     for slot in slots:
         for name, bits in first[slot].items():
             if bits != again[slot][name]:
@@ -113,9 +115,14 @@ def prepare(case: Case, layout: Layout, deadline_s: float) -> None:
 
 
 def warm_up(side: Side, calibration: WorkloadCalibration, arena: Arena) -> float:
-    """Rounds of one call whose time does not count, but whose outputs are checked; the seconds of the fastest."""
+    """Rounds of one call whose time does not count, but whose outputs are checked; the seconds of the fastest.
+
+    A candidate whose rounds were recorded has just run all of them, and nothing depends on how long they are: 0.
+    """
+    if calibration.plan.layout.sequences and side.checker is not None:
+        return 0.0
     times_us = []
-    for _ in range(WARM_UP_ROUNDS):
+    for _ in range(1 if calibration.plan.layout.sequences else WARM_UP_ROUNDS):
         slots = draw_slots(calibration.plan, arena.rng)[:1]
         arena.fill_slots(side.session, calibration.content, slots)
         times_us.append(one_round(side, calibration.plan, slots, arena.rng))
@@ -210,10 +217,16 @@ def paced_alone(bench: Bench, arena: Arena, calibration: WorkloadCalibration, ca
 
 
 def pace_us(bench: Bench, arena: Arena, calibration: WorkloadCalibration, case: Case) -> float:
-    """What a call of a program takes by itself, launched by the host; looked at once. 0 where nobody needs to know."""
+    """What a call of a program takes by itself, launched by the host; looked at once. 0 where nobody needs to know.
+
+    Where its calls were quick enough in checks, in this process or another, it is not looked at.
+    """
     workload, layout = calibration.plan.workload, calibration.plan.layout
     if not layout.sequences:
         return 0.0
+    seen_us = case.seen_us.get(workload.name, math.inf)
+    if not too_long(calibration, seen_us):
+        return seen_us
     if workload.name not in case.pace_us:
         prepare(case, layout_of(bench.task, workload, 1), bench.task.limits.prepare_s)
         arena.fill_slots(case.session, calibration.content, [0])
@@ -234,8 +247,11 @@ def _warm_baseline(bench: Bench, arena: Arena, calibration: WorkloadCalibration,
         raise JudgeError(f"baseline {name} failed on {workload}: {failure.message}") from failure
 
 
-def _calls(session: Session, slots: Sequence[int], deadline_s: float) -> dict[int, dict[str, object]]:
+def _calls(case: Case, slots: Sequence[int], deadline_s: float) -> dict[int, dict[str, object]]:
     """Call these slots; returns their outputs' digests."""
+    session, name = case.session, case.session.layout.workload
     session.guard.poison(slots)
-    session.inspect(session.round(slots, deadline_s))
+    time = session.round(slots, deadline_s)
+    case.seen_us[name] = min(time.call_us, case.seen_us.get(name, math.inf))
+    session.inspect(time)
     return {slot: session.digests(slot) for slot in slots}

@@ -67,6 +67,7 @@ class Checker:
         *,
         inputs: Mapping[str, Array] | None = None,
         whole: bool = False,
+        rows: Array | None = None,
     ) -> None:
         """Compare one slot's outputs; raise the candidate's failure if they are wrong.
 
@@ -77,10 +78,12 @@ class Checker:
             family: for its limits.
             inputs: what ``in`` and ``inout`` arguments held before the call; default: what they hold now.
             whole: compare every row, not a sample.
+            rows: compare these too, where a sample is compared.
         """
         arguments = session.arguments(slot)
         given = inputs if inputs is not None else arguments
-        rows = None if whole else self._rows(arguments)
+        sample = None if whole else self._rows(arguments)
+        rows = sample if sample is None or rows is None else np.union1d(sample, rows)
         if whole and self._in_blocks(session, slot, workload, family, given):
             return
         oracle = self._reference.oracle(given, rows)

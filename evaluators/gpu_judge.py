@@ -26,7 +26,7 @@ from evaluators.cuda.platform import CudaPlatform
 from evaluators.device import Cpu
 from evaluators.device_account import Watch, unwatched
 from evaluators.environment import describe_environment
-from evaluators.errors import JudgeError, TaskError, UsageError
+from evaluators.errors import JudgeError, UsageError
 from evaluators.evaluation import Environment
 from evaluators.interpreter import Interpreter
 from evaluators.kernel import KernelJudge
@@ -90,7 +90,6 @@ def open_gpu_judge(
     Raises:
         UsageError: torch, Triton or a compiler is missing, or the sandbox is below the minimum.
     """
-    _refuse_changed_in_place(task)
     gpu = find_gpu() if target is None else None
     if gpu is not None:
         refuse_quarantined(gpu.driver.uuid())
@@ -108,7 +107,8 @@ def open_gpu_judge(
             why = NO_GPU if target is None else f"target {target} was asked for"
             yield CompilingJudge(task, builds, environment, interpreter, why), environment
             return
-        platform = CudaPlatform(gpu, zygote, scratch, builds, frozenset(cpu.cores), builds_apart=apart)
+        rounds_core = cpu.cores[CORES_FOR_ROUNDS - 1] if apart else None
+        platform = CudaPlatform(gpu, zygote, scratch, builds, frozenset(cpu.cores), rounds_core=rounds_core)
         stack.callback(platform.close)
         device = GpuLock(gpu, watch)
         sys.setswitchinterval(SWITCH_S)
@@ -121,15 +121,6 @@ def builder_cores(cpu: Cpu) -> frozenset[int]:
     """Where compilers run: beside the judge and its runners where there are cores enough, else where all run."""
     apart = len(cpu.cores) >= LEAST_CORES_APART
     return frozenset(cpu.cores[CORES_FOR_ROUNDS:] if apart else cpu.cores)
-
-
-def _refuse_changed_in_place(task: Task) -> None:
-    changed = next((arg.name for arg in task.args if arg.role == "inout"), None)
-    if changed is not None:
-        raise TaskError(
-            f"task {task.name}: args: {changed!r} has role 'inout', which a judge on a GPU does not fill yet; "
-            "make it an 'in' and an 'out'"
-        )
 
 
 def find_gpu() -> Gpu | None:

@@ -158,7 +158,7 @@ def _spot(moment: Moment, space: AddressSpace, artifact: str | None, listing: Li
         return Spot(KERNEL, waiting=moment.doing is not Doing.SYSTEM)
     place = space.place(moment.address)
     if artifact is not None and place.file == artifact:
-        return Spot("", listing.at(place.offset) if listing is not None else None)
+        return Spot("", listing.at_work(place.offset) if listing is not None else None)
     return Spot(place.file, waiting=bool(_WAITING.match(place.file)))
 
 

@@ -18,6 +18,7 @@ from typing import Any, NoReturn, Protocol
 
 import numpy as np
 
+from evaluators.blas import LIBRARIES
 from evaluators.build import Builds
 from evaluators.builders.cpp import find_compiler
 from evaluators.calibration import Bench, WorkloadCalibration, build_baselines
@@ -110,12 +111,12 @@ def open_judge(
     if "cpp" in task.languages:
         find_compiler()
     if GPU_LANGUAGES & set(task.languages):
-        with open_gpu_judge(task, sandbox, cpu, priority, target, watch) as opened:
+        with LIBRARIES.limit(limits=1), open_gpu_judge(task, sandbox, cpu, priority, target, watch) as opened:
             yield opened
         return
     if target is not None:
         raise TaskError(f"task {task.name} has no GPU programs: there is no target to choose")
-    with ExitStack() as stack:
+    with LIBRARIES.limit(limits=1), ExitStack() as stack:
         scratch = stack.enter_context(scratch_folder())
         zygote = stack.enter_context(Zygote(minimum=sandbox, scratch=scratch, preload=preload_for(task)))
         environment = describe_environment(task, cpu, zygote.layers.level, priority)

@@ -21,6 +21,7 @@ from evaluators.errors import JudgeError
 from evaluators.evaluation import Duel, DuelOutcome, Environment, Evaluation, Interval, Stage, Status
 from evaluators.failure import CHALLENGER, OCCUPANT, CandidateFailure, our_failure
 from evaluators.heldout import HeldoutRounds
+from evaluators.pace import SeenPaces
 from evaluators.plan import layout_of
 from evaluators.platform import Platform
 from evaluators.profile import Profile
@@ -62,6 +63,7 @@ class KernelJudge:
         self.arena = self._make_arena(self._task.search_workloads(), also=self._edge())
         self._best_score = 0.0
         self._attested: set[str] = set()
+        self._seen_us = SeenPaces()
         heldout = tuple(w for w in self._task.workloads if w.split == "heldout")
         self._heldout = HeldoutRounds(bench, heldout, self._make_arena, keeps=platform.makes_ahead)
         self.calibrations: dict[str, WorkloadCalibration] = {}
@@ -245,7 +247,7 @@ class KernelJudge:
         try:
             bench = self.bench
             checker = Checker(bench.reference, bench.lock, arena.rng, trail.errors, bench.surprises)
-            yield Case(program, session, checker, trail)
+            yield Case(program, session, checker, trail, seen_us=self._seen_us.of(program.source_hash))
         except CandidateFailure as failure:
             if not failure.detail:
                 failure.detail = session.log()

@@ -53,6 +53,11 @@ class Layout:
     """Orders of calls that a runner captures in PREPARE, where its device can; a round is one of them."""
 
     @property
+    def slot_bytes(self) -> int:
+        """Size of one slot, both parts."""
+        return self.input_stride + self.output_stride
+
+    @property
     def input_bytes(self) -> int:
         """Size of all slots' read-only part."""
         return self.input_stride * self.slots

@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from evaluators.instructions import Kind, kinds_of
+
 COMMAND = ("objdump", "-C", "-p", "-d", "-l", "--inlines", "--no-show-raw-insn")
 """Readable names, program headers, disassembly, lines, and where inlined code was called from (GNU binutils)."""
 _SEGMENT = re.compile(r"^\s+LOAD off\s+0x([0-9a-f]+) vaddr 0x([0-9a-f]+) ")
@@ -58,12 +60,29 @@ class Listing:
 
     def at(self, offset: int) -> Instruction | None:
         """The instruction at an offset in the file; ``None`` where none begins."""
+        index = self._index(offset)
+        return None if index is None else self._instructions[index]
+
+    def at_work(self, offset: int) -> Instruction | None:
+        """What a processor is at work on that would go on at this offset.
+
+        Some count a division as done as soon as it has begun (AMD's Zen: none of 500 samples of a loop that does little
+        else lay on it), and stop at the instruction after it, which waits for the result.
+        """
+        index = self._index(offset)
+        if index is None:
+            return None
+        here, before = self._instructions[index], self._instructions[max(index - 1, 0)]
+        divides = before.function == here.function and Kind.DIVISION in kinds_of(before.text)
+        return before if divides else here
+
+    def _index(self, offset: int) -> int | None:
         for segment in self._segments:
             if segment.offset <= offset < segment.offset + segment.size:
                 address = offset - segment.offset + segment.address
                 index = bisect.bisect_left(self._addresses, address)
                 found = index < len(self._addresses) and self._addresses[index] == address
-                return self._instructions[index] if found else None
+                return index if found else None
         return None
 
 

@@ -10,6 +10,7 @@ a call takes: of short calls a brief round has more, and where it would have all
 from __future__ import annotations
 
 import math
+from collections import OrderedDict
 from dataclasses import replace
 
 from evaluators.calibration import WorkloadCalibration
@@ -21,6 +22,22 @@ BRIEF_CALLS = 8
 """At least."""
 EMPTY_FACTOR = 10.0
 """A brief round that counts takes so many empty rounds, and the strongest baseline's of as many calls takes one."""
+KEPT_PROGRAMS = 4096
+
+
+class SeenPaces:
+    """How quick calls of programs were in checks, kept by source: a program is started again for duels and more."""
+
+    def __init__(self) -> None:
+        self._by_source: OrderedDict[str, dict[str, float]] = OrderedDict()
+
+    def of(self, source_hash: str) -> dict[str, float]:
+        """Workload -> microseconds of the program's quickest call; whoever sees a call adds to it."""
+        found = self._by_source.setdefault(source_hash, {})
+        self._by_source.move_to_end(source_hash)
+        if len(self._by_source) > KEPT_PROGRAMS:
+            self._by_source.popitem(last=False)
+        return found
 
 
 def too_long(calibration: WorkloadCalibration, call_us: float) -> bool:

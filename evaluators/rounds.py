@@ -84,7 +84,7 @@ def lone_round(session: Session, plan: RoundPlan, slots: list[int], call_deadlin
 def one_round(side: Side, plan: RoundPlan, slots: list[int], rng: np.random.Generator, *, whole: bool = False) -> float:
     """Poison, run and check one program on content that is already there; microseconds a call, empty call taken off."""
     side.session.guard.poison(slots)
-    before = _inouts(side.session, slots)
+    before = side.session.before(slots) if _changes_in_place(side.session) else {}
     time = lone_round(side.session, plan, slots, side.call_deadline_s)
     _check(side, plan, time, before, rng, whole=whole)
     return _net_us(side, time)
@@ -155,8 +155,10 @@ def _play(
     for side in pair:
         side.session.guard.poison(slots)
     arena.fill(ours.session, content, slots, {slot: one.case.inputs for one in surprises for slot in one.slots})
-    _copy_inouts(ours.session, theirs.session, slots)
-    before = _inouts(ours.session, slots)
+    before: Mapping[int, Mapping[str, Array]] = {}
+    if _changes_in_place(ours.session):
+        ours.session.give_inouts(theirs.session, slots)
+        before = ours.session.before(slots)
     rounds = _take_turns(pair if rng.integers(2) else (theirs, ours), plan, slots)
     for side in pair:
         with _blaming(side, plan):
@@ -214,6 +216,9 @@ def _check(
         checker.check_surprise(session, plan.workload, surprise)
     others = {slot for surprise in surprises for slot in surprise.slots}
     ordinary = [slot for slot in time.slots if slot not in others]
+    family = checker.ordinary_family
+    for slot, rows in session.left_alone(ordinary) if before else ():
+        checker.check(session, slot, plan.workload, family, inputs=_given(session, slot, before), rows=rows)
     suspects = session.guard.unwritten_among(ordinary)
     least = len(suspects) + ((plan.whole_calls or len(ordinary)) if whole else plan.checked_calls)
     deadline = monotonic() + CHECKING_BUDGET_S
@@ -222,7 +227,7 @@ def _check(
             break
         given = _given(session, slot, before)
         every_row = whole or slot in suspects
-        checker.check(session, slot, plan.workload, checker.ordinary_family, inputs=given, whole=every_row)
+        checker.check(session, slot, plan.workload, family, inputs=given, whole=every_row)
 
 
 @contextmanager
@@ -236,21 +241,9 @@ def _blaming(side: Side, plan: RoundPlan) -> Iterator[None]:
         raise
 
 
-def _inout_names(session: Session) -> list[str]:
-    return [p.name for p in session.layout.places if p.role == "inout"]
-
-
-def _inouts(session: Session, slots: list[int]) -> dict[int, dict[str, Array]]:
-    names = _inout_names(session)
-    return {s: {n: session.arguments(s)[n].copy() for n in names} for s in slots} if names else {}
+def _changes_in_place(session: Session) -> bool:
+    return any(p.role == "inout" for p in session.layout.places)
 
 
 def _given(session: Session, slot: int, before: Mapping[int, Mapping[str, Array]]) -> Mapping[str, Array] | None:
     return {**session.arguments(slot), **before[slot]} if before else None
-
-
-def _copy_inouts(source: Session, target: Session, slots: list[int]) -> None:
-    names = _inout_names(source)
-    for slot in slots if names else ():
-        for name in names:
-            target.arguments(slot)[name][...] = source.arguments(slot)[name]

@@ -32,6 +32,7 @@ from evaluators.channel import (
     send,
     set_receive_deadline,
 )
+from evaluators.dtypes import Array
 from evaluators.errors import JudgeError
 from evaluators.evaluation import Status
 from evaluators.exchange import Asked, Exchange
@@ -149,6 +150,21 @@ class Session:
         arguments = self.arguments(slot)
         for name, values in content.items():
             arguments[name][...] = values
+
+    def before(self, slots: Sequence[int]) -> dict[int, dict[str, Array]]:
+        """What arguments that are changed in place hold before a round of these calls."""
+        return {s: {n: self.arguments(s)[n].copy() for n in self._inout_names()} for s in slots}
+
+    def give_inouts(self, other: Session, slots: Sequence[int]) -> None:
+        """Have another runner find the same in them. Both must be stopped."""
+        for slot in slots:
+            arguments = self.arguments(slot)
+            other.store(slot, {name: arguments[name] for name in self._inout_names()})
+
+    def left_alone(self, slots: Sequence[int]) -> list[tuple[int, Array]]:
+        """Calls to be compared because something that is changed in place stayed as it was there, and in which rows."""
+        del slots
+        return []
 
     def digests(self, slot: int) -> dict[str, object]:
         """Every output's content, as something that equals that of the same bits."""
@@ -289,11 +305,14 @@ class Session:
         picks = [bases + start + self._rng.integers(0, size, (len(bases), PEEKS)) for start, size in spans]
         return np.concatenate([np.empty((len(bases), 0), np.intp), *picks], axis=1)
 
+    def _inout_names(self) -> list[str]:
+        return [p.name for p in self.layout.places if p.role == "inout"]
+
     def _idle(self, slots: Sequence[int]) -> npt.NDArray[np.intp]:
         return np.setdiff1d(np.arange(self.layout.slots), np.asarray(slots, dtype=np.intp))
 
     def _idle_places(self, slots: Sequence[int]) -> npt.NDArray[np.intp]:
-        if not any(p.role == "inout" for p in self.layout.places):
+        if not self._inout_names():
             return np.empty(0, np.intp)
         return self._peek_places(self._idle(slots), ("inout",)).ravel()
 

@@ -18,6 +18,7 @@ from evaluators.build import BuiltProgram
 from evaluators.builders.triton import installed
 from evaluators.cuda.content import DeviceContent
 from evaluators.cuda.device import DeviceBuffer, Gpu, Scratch
+from evaluators.cuda.inouts import Inouts
 from evaluators.cuda.plan import IDLE_SHARE, POOL_SHARE, device_plan
 from evaluators.cuda.recording import Recorder
 from evaluators.cuda.session import CudaSession, InputSeal
@@ -64,16 +65,18 @@ class CudaArena(Arena):
         task: Task,
         layouts: Iterable[Layout],
         exchange: Exchange,
+        core: int | None = None,
     ) -> None:
         layouts = list(layouts)
         self.task = task
-        self._exchange = exchange
+        self._exchange, self._core = exchange, core
         self.rng = np.random.default_rng(secrets.randbits(128))
         self._gpu = gpu
         self._zygote = zygote
         self._scratch = scratch
         self._output_bytes = max(layout.output_bytes for layout in layouts)
         self._device_inputs = DeviceBuffer(gpu, max(layout.input_bytes for layout in layouts))
+        self._inouts = Inouts(gpu, self._output_bytes if _changed_in_place(task) else 0)
         self._seal = InputSeal(gpu, self._device_inputs)
         self._sessions = {}
         self._cached: dict[int, tuple[npt.NDArray[np.generic], Scratch]] = {}
@@ -118,6 +121,7 @@ class CudaArena(Arena):
     ) -> CudaSession:
         # A runner may write where the inputs lie: nothing is left there for the next one to read.
         self._gpu.clear(self._device_inputs.address, self._device_inputs.size)
+        self._inouts.clear()
         self._seal.open()
         with ExitStack() as stack:
             ours, theirs = channel.pair()
@@ -132,8 +136,9 @@ class CudaArena(Arena):
             child = self._zygote.spawn(replace(request, payload={**request.payload, "keeps": kept}))
             stack.pop_all()
             theirs.close()
-        session = CudaSession(child, ours, (self._device_inputs, outputs), self._gpu, self._seal, self._exchange)
-        session.store_device = self._store
+        buffers = self._device_inputs, outputs
+        session = CudaSession(child, ours, buffers, self._gpu, self._seal, self._exchange, core=self._core)
+        session.store_device, session.inouts = self._store, self._inouts
         try:
             if recorder is not None:
                 session.open_recorder(self.task.limits.import_s)
@@ -160,12 +165,12 @@ class CudaArena(Arena):
             session.store(slot, arguments)
         order = [*sorted(set(range(session.layout.slots)) - set(slots)), *(s for s in slots if s not in instead)]
         self._seal.open()
-        content.fill(session.layout, self._device_inputs, order, self.rng)
+        content.fill(session.layout, self._device_inputs, order, self.rng, self._inouts)
 
     def fill_slots(self, session: CudaSession, content: DeviceContent, slots: list[int]) -> None:  # type: ignore[override]
         """Fresh content in these slots alone."""
         self._seal.open()
-        content.fill(session.layout, self._device_inputs, slots, self.rng)
+        content.fill(session.layout, self._device_inputs, slots, self.rng, self._inouts)
 
     def plan(self, workload: Workload, cache_bytes: int, call_s: float | None) -> RoundPlan:
         """How a workload is timed here."""
@@ -190,6 +195,7 @@ class CudaArena(Arena):
             content.close()
         for _, copy in self._cached.values():
             copy.close()
+        self._inouts.close()
         self._device_inputs.close()
 
     def _store(self, address: int, values: npt.NDArray[np.generic]) -> None:
@@ -261,9 +267,14 @@ def pool_bytes(memory_bytes: int, task: Task, workload: Workload) -> int:
     runners = len(task.baselines) + OTHER_RUNNERS
     arenas = ARENAS if any(w.split == "heldout" for w in task.workloads) else 1
     called = IDLE_SHARE / (IDLE_SHARE + 1)
-    parts = arenas * (1 + runners) * max(one.input_stride, one.output_stride, 1)
+    copies = 1 + runners + _changed_in_place(task)  # the inputs, every runner's outputs, and what ``Inouts`` keeps
+    parts = arenas * copies * max(one.input_stride, one.output_stride, 1)
     share = SLOTS_SHARE * called * (one.input_stride + one.output_stride) / parts
     return min(memory_bytes // POOL_SHARE, int(memory_bytes * share))
+
+
+def _changed_in_place(task: Task) -> bool:
+    return any(arg.role == "inout" for arg in task.args)
 
 
 def _caches(folder: Path) -> dict[str, str]:

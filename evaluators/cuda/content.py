@@ -9,6 +9,7 @@ import numpy as np
 
 from evaluators.content import FLAT_LATE_STRIDE, POOL_MEMBERS
 from evaluators.cuda.device import DeviceBuffer, Gpu, Scratch
+from evaluators.cuda.inouts import Inouts, inout_places
 from evaluators.dtypes import DTYPES, Array
 from evaluators.layout import ArgPlace, Layout
 from evaluators.reference import Reference
@@ -27,15 +28,26 @@ class DeviceContent:
         made = [reference.generate(workload, family, rng) for _ in range(POOL_MEMBERS)]
         self._members = [{name: Scratch(gpu, values) for name, values in one.items()} for one in made]
 
-    def fill(self, layout: Layout, inputs: DeviceBuffer, slots: Sequence[int], rng: np.random.Generator) -> None:
-        """Write fresh content into the ``in`` arguments of these slots."""
+    def fill(
+        self,
+        layout: Layout,
+        inputs: DeviceBuffer,
+        slots: Sequence[int],
+        rng: np.random.Generator,
+        inouts: Inouts | None = None,
+    ) -> None:
+        """Write fresh content into the ``in`` arguments of these slots, and what ``inout`` ones will hold."""
         if not slots:
             return
         numbers = np.asarray(slots, np.uint64)
         chosen = rng.integers(len(self._members), size=len(slots))
         fresh: list[tuple[ArgPlace, Array]] = []
-        for place in (p for p in layout.places if p.role == "in" and p.nbytes):
-            targets = inputs.address + numbers * np.uint64(layout.input_stride) + np.uint64(place.offset)
+        homes = {"in": (inputs.address, layout.input_stride)}
+        if inouts is not None and inout_places(layout):
+            homes["inout"] = inouts.address(layout, 0), layout.output_stride
+        for place in (p for p in layout.places if p.role != "out" and p.nbytes):
+            base, stride = homes[place.role]
+            targets = base + numbers * np.uint64(stride) + np.uint64(place.offset)
             if self._transforms[place.name] == "fresh":
                 fresh.append((place, targets))
                 continue

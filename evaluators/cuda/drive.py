@@ -35,7 +35,7 @@ def drive_shared_object(folder: Path, order: dict[str, Any], calls: int) -> int:
     check(cuda, cuda.cuDeviceGet(ctypes.byref(device), 0))
     check(cuda, cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), device))
     check(cuda, cuda.cuCtxSetCurrent(context))
-    pointers = []
+    pointers, changed = [], []
     for argument in order["arguments"]:
         address = ctypes.c_ulonglong()
         size = ctypes.c_size_t(max(argument["nbytes"], 1))
@@ -43,9 +43,13 @@ def drive_shared_object(folder: Path, order: dict[str, Any], calls: int) -> int:
         if argument["file"]:
             content = (folder / argument["file"]).read_bytes()
             check(cuda, cuda.cuMemcpyHtoD_v2(address, content, ctypes.c_size_t(len(content))))
+            if argument["changed"]:
+                changed.append((address, content))
         pointers.append(ctypes.c_void_p(address.value))
     entry = getattr(ctypes.CDLL(str(folder / order["program"])), order["entry"])
     for _ in range(calls):
+        for address, content in changed:  # every call meets what it was given, not what the last one made of it
+            check(cuda, cuda.cuMemcpyHtoD_v2(address, content, ctypes.c_size_t(len(content))))
         entry(*pointers, *(ctypes.c_int64(value) for value in order["scalars"]), ctypes.c_void_p(0))
     check(cuda, cuda.cuCtxSynchronize())
     return 0
@@ -73,18 +77,22 @@ def drive_python(folder: Path, order: dict[str, Any], calls: int) -> int:
     sys.meta_path.insert(0, Granted([*order["packages"], Path(order["program"]).stem]))
     import torch
 
-    tensors = []
+    tensors, changed = [], []
     for argument in order["arguments"]:
         dtype = getattr(torch, argument["torch_dtype"])
         if argument["file"]:
             content = bytearray((folder / argument["file"]).read_bytes())
             host = torch.frombuffer(content, dtype=torch.uint8) if content else torch.empty(0, dtype=torch.uint8)
             tensors.append(host.to("cuda").view(dtype).reshape(argument["shape"]))
+            if argument["changed"]:
+                changed.append((tensors[-1], tensors[-1].clone()))
         else:
             tensors.append(torch.empty(argument["shape"], dtype=dtype, device="cuda"))
     sys.path.insert(0, str(folder))
     entry = getattr(importlib.import_module(Path(order["program"]).stem), order["entry"])
     for _ in range(calls):
+        for tensor, content in changed:
+            tensor.copy_(content)
         entry(*tensors, *order["scalars"])
     torch.cuda.synchronize()
     return 0

@@ -173,6 +173,7 @@ def _argument(folder: Path, place: ArgPlace, content: Array | None) -> dict[str,
         "file": file,
         "nbytes": place.nbytes,
         "shape": list(place.shape),
+        "changed": place.role == "inout",
         "torch_dtype": TORCH_NAMES[place.dtype],
     }
 

@@ -150,6 +150,33 @@ extern "C" __global__ void checksum_slots(const u8* base, u64 stride, const u64*
     if (mine) atomicAdd(sum, mine);
 }
 
+// The same stretch of the listed slots (blockIdx.y), from one buffer to another: start and stride are multiples of 16.
+extern "C" __global__ void copy_slots(const u8* from, u8* to, u64 stride, const u64* slots, u64 start, u64 stop) {
+    const u64 at = slots[blockIdx.y] * stride + start, size = stop - start, packs = size / 16;
+    for (u64 i = thread(); i < packs; i += threads()) ((uint4*)(to + at))[i] = ((const uint4*)(from + at))[i];
+    for (u64 i = 16 * packs + thread(); i < size; i += threads()) to[at + i] = from[at + i];
+}
+
+// Count words of 8 bytes, and bytes of the rest, in which two buffers differ: as copy_slots.
+extern "C" __global__ void differing_slots(const u8* one, const u8* other, u64 stride, const u64* slots, u64 start,
+                                           u64 stop, u64* found) {
+    const u64 at = slots[blockIdx.y] * stride + start, size = stop - start, words = size / 8;
+    u64 mine = 0;
+    for (u64 i = thread(); i < words; i += threads()) mine += ((const u64*)(one + at))[i] != ((const u64*)(other + at))[i];
+    for (u64 i = 8 * words + thread(); i < size; i += threads()) mine += one[at + i] != other[at + i];
+    if (mine) atomicAdd(found, mine);
+}
+
+// Whether two buffers hold the same `width` bytes at each of these places.
+extern "C" __global__ void same_places(const u8* one, const u8* other, const u64* places, u64 count, u64 width,
+                                       u8* out) {
+    for (u64 i = thread(); i < count; i += threads()) {
+        u8 same = 1;
+        for (u64 b = 0; b < width; b++) same &= one[places[i] + b] == other[places[i] + b];
+        out[i] = same;
+    }
+}
+
 // The same word at arbitrary places, which are multiples of 8.
 extern "C" __global__ void mark(u8* base, const u64* places, u64 count, u64 word) {
     for (u64 i = thread(); i < count; i += threads()) *(u64*)(base + places[i]) = word;

@@ -58,6 +58,9 @@ def with_device_oracle(reference: Reference) -> Reference:
     path = reference.task.device_oracle_path
     if not path.is_file():
         return reference
+    import torch  # noqa: PLC0415
+
+    torch.set_num_threads(1)  # others of its threads would spin on the cores that rounds are played on
     function = getattr(import_file(path), "oracle", None)
     if not callable(function):
         raise TaskError(f"{path}: function 'oracle' is missing")

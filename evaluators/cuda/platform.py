@@ -41,10 +41,17 @@ class CudaPlatform:
     makes_ahead = True
 
     def __init__(
-        self, gpu: Gpu, zygote: Zygote, scratch: Path, builds: Builds, cores: frozenset[int], *, builds_apart: bool
+        self,
+        gpu: Gpu,
+        zygote: Zygote,
+        scratch: Path,
+        builds: Builds,
+        cores: frozenset[int],
+        *,
+        rounds_core: int | None,
     ) -> None:
-        """``cores`` are all that there are; with ``builds_apart`` compilers keep to some of them."""
-        self.builds_apart = builds_apart
+        """``cores`` are all that there are; rounds are played on one that compilers leave alone, if there is one."""
+        self.builds_apart, self._rounds_core = rounds_core is not None, rounds_core
         self._builds, self._cores = builds, cores
         self._exchange: Exchange | None = None
         self.gpu, self._zygote, self._scratch = gpu, zygote, scratch
@@ -62,7 +69,7 @@ class CudaPlatform:
         if self._exchange is None:
             native = build_exchange(self._builds, task, self._cores)
             self._exchange = replace(native, spins=False)
-        return CudaArena(self.gpu, self._zygote, self._scratch, task, layouts, self._exchange)
+        return CudaArena(self.gpu, self._zygote, self._scratch, task, layouts, self._exchange, self._rounds_core)
 
     def plan(self, task: Task, workload: Workload) -> RoundPlan:
         """See :class:`evaluators.platform.Platform`. The fastest call that still gets more slots is taken."""

@@ -25,6 +25,7 @@ from evaluators.status import Status
 MESSAGE_CAP = 4000
 CAPTURED, EAGER = 1, 0
 WARM_UP_CALLS = 2
+KEPT_RECORDINGS = 16
 
 
 class CudaRunner:
@@ -38,7 +39,8 @@ class CudaRunner:
         self._calls: list[Call] = []
         self._rounds: list[Call] = []
         self._recorded: dict[bytes, tuple[list[Call], list[Call], int]] = {}
-        """Layouts whose rounds were recorded already; of a candidate only the last."""
+        """Layouts whose rounds were recorded already; only the last of a program whose calls take memory."""
+        self._takes_memory = False
         self._recorder: Any = None
 
     def serve(self) -> None:
@@ -104,15 +106,20 @@ class CudaRunner:
         if body not in self._recorded:
             layout = Layout.from_json(json.loads(body))
             calls = [self._program.bind(self._places(layout, slot), layout.scalars) for slot in range(layout.slots)]
+            taken = self._program.allocations()
             for _ in range(WARM_UP_CALLS):
                 calls[0]()
                 self._driver.synchronize()
+            self._takes_memory |= taken is None or self._program.allocations() != taken
             rounds, answer = self._record(self._program, layout, calls)
             if not layout.sequences:
                 self._calls, self._rounds = calls, rounds
                 return answer
-            if not self._payload.get("keeps"):  # what a program frees later its older recordings may still point to
+            # What a program frees later its older recordings may still point to.
+            if self._takes_memory and not self._payload.get("keeps"):
                 self._recorded.clear()
+            elif len(self._recorded) >= KEPT_RECORDINGS:
+                self._recorded.pop(next(iter(self._recorded)))
             self._recorded[body] = calls, rounds, answer
         self._calls, self._rounds, answer = self._recorded[body]
         return answer

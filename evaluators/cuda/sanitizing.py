@@ -88,7 +88,7 @@ def small_shapes(task: Task) -> list[Workload]:
     """What the sanitizer looks at: it makes programs some hundred times slower."""
 
     def size(workload: Workload) -> int:
-        return layout_of(task, workload, 1).input_stride
+        return layout_of(task, workload, 1).slot_bytes
 
     edges = sorted((w for w in task.workloads if w.split == "edge"), key=size, reverse=True)
     return [*edges[:1], min(task.search_workloads(), key=size)][:SMALL_SHAPES]

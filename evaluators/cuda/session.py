@@ -15,9 +15,11 @@ import numpy.typing as npt
 
 from evaluators.channel import Frame, Kind, encode, set_receive_deadline
 from evaluators.cuda.device import DeviceArray, DeviceBuffer, Gpu, bytes_at
-from evaluators.cuda.guard import DeviceGuard
+from evaluators.cuda.guard import IDLE_BYTES, LEAST_IDLE, DeviceGuard
+from evaluators.cuda.inouts import Inouts
+from evaluators.cuda.one_core import on_one_core
 from evaluators.cuda.runner import CAPTURED, EAGER
-from evaluators.dtypes import storage_dtype
+from evaluators.dtypes import Array, storage_dtype
 from evaluators.errors import JudgeError
 from evaluators.evaluation import Status
 from evaluators.exchange import Exchange
@@ -63,8 +65,6 @@ class InputSeal:
 
     def broken(self) -> str | None:
         """What happened to them, or to the device on which they lie."""
-        if self._size == 0:
-            return None
         found, took = self._look()
         if found != self._sum:
             return CHANGED_INPUTS
@@ -87,12 +87,16 @@ class CudaSession(Session):
         gpu: Gpu,
         seal: InputSeal,
         exchange: Exchange,
+        *,
+        core: int | None = None,
     ) -> None:
         super().__init__(child, channel, *buffers, exchange)  # type: ignore[arg-type]
-        self._gpu, self._seal = gpu, seal
+        self._gpu, self._seal, self._core = gpu, seal, core
         self._device_guard: DeviceGuard | None = None
         self.captured = False
         """Whether the prepared workload's rounds are one graph launch; else the program runs call by call."""
+        self.inouts = Inouts(gpu, 0)
+        """What arguments that are changed in place hold before a round; whoever opens the session gives it others."""
         self.store_device: Store = gpu.upload
         self.around: Callable[[], AbstractContextManager[object]] = nullcontext
         """What surrounds the part of a round in which the runner runs: counters, in rounds that are not timed."""
@@ -124,6 +128,7 @@ class CudaSession(Session):
         if self._device_guard is not None:
             self._device_guard.close()
         self._device_guard = DeviceGuard(self._gpu, layout, self.outputs, self._rng)  # type: ignore[arg-type]
+        self.inouts.blank(layout, self._outputs_at)
         self._device_guard.arm()
         self._gpu.synchronize()
         body = json.dumps(layout.to_json(), separators=(",", ":")).encode()
@@ -141,11 +146,25 @@ class CudaSession(Session):
         return made
 
     def store(self, slot: int, content: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Write some of a slot's arguments."""
-        self._seal.open()
-        for place in self.layout.places:
-            if place.name in content:
-                self.store_device(self._address(place.writable, slot) + place.offset, content[place.name])
+        """Write some of a slot's arguments; of those that are changed in place what the next rounds begin with."""
+        for place in (p for p in self.layout.places if p.name in content):
+            if place.role == "inout":
+                start = self.inouts.address(self.layout, slot)
+            else:
+                self._seal.open()
+                start = self._address(place.writable, slot)
+            self.store_device(start + place.offset, content[place.name])
+
+    def before(self, slots: Sequence[int]) -> dict[int, dict[str, Array]]:
+        """What arguments that are changed in place hold before a round, until the next content is written."""
+        return {slot: self.inouts.of(self.layout, slot) for slot in slots}
+
+    def give_inouts(self, other: Session, slots: Sequence[int]) -> None:
+        """Nothing to do: all runners of an arena get them from the same copy."""
+
+    def left_alone(self, slots: Sequence[int]) -> list[tuple[int, Array]]:
+        """See :meth:`Inouts.left_alone`."""
+        return self.inouts.left_alone(self.layout, self._outputs_at, slots, self._rng)
 
     def digests(self, slot: int) -> dict[str, object]:
         """A checksum of every output."""
@@ -164,7 +183,12 @@ class CudaSession(Session):
 
     def round(self, slots: Sequence[int], call_deadline_s: float) -> RoundTime:
         """Run the calls of these slots: one launch where they were captured, else one request for all of them."""
+        with on_one_core(self.child.pid, self._core):
+            return self._round(slots, call_deadline_s)
+
+    def _round(self, slots: Sequence[int], call_deadline_s: float) -> RoundTime:
         self._seal.close_over(self.layout.input_bytes)
+        self.inouts.restore(self.layout, self._outputs_at, slots)
         self._gpu.synchronize()
         if not self._gpu.settles():  # work can also have waited for what was just written
             self._blame_for_what_runs()
@@ -212,7 +236,7 @@ class CudaSession(Session):
         if not np.array_equal(self._bytes_at(places), values):
             raise CandidateFailure(Status.CHEATING, "an output changed after the reply: late work")
         idle = np.setdiff1d(np.arange(self.layout.slots), np.asarray(time.slots, dtype=np.intp))
-        if len(idle) and self.guard.touched(idle):
+        if len(idle) and (self.guard.touched(idle) or self._changed(idle)):
             raise CandidateFailure(Status.CHEATING, "wrote the output of a slot that was never called")
         self._log.drain()
 
@@ -235,10 +259,19 @@ class CudaSession(Session):
             raise JudgeError("others use this device: work goes on there after the runner was ended")
         raise CandidateFailure(Status.CHEATING, LEFT_RUNNING)
 
+    def _changed(self, idle: npt.NDArray[np.intp]) -> bool:
+        """Whether a slot that was not called holds anything else to be changed in place: some, drawn only now."""
+        count = max(IDLE_BYTES // max(self.layout.output_stride, 1), LEAST_IDLE)
+        return self.inouts.changed(self.layout, self._outputs_at, self._rng.permutation(idle)[:count])
+
+    @property
+    def _outputs_at(self) -> int:
+        return self.outputs.address  # type: ignore[attr-defined,no-any-return]
+
     def _address(self, writable: bool, slot: int) -> int:
         if writable:
-            return self.outputs.address + slot * self.layout.output_stride  # type: ignore[attr-defined,no-any-return]
+            return self._outputs_at + slot * self.layout.output_stride
         return self.inputs.address + slot * self.layout.input_stride  # type: ignore[attr-defined,no-any-return]
 
     def _bytes_at(self, places: npt.NDArray[np.intp]) -> npt.NDArray[np.uint8]:
-        return bytes_at(self._gpu, self.outputs.address, places)  # type: ignore[attr-defined]
+        return bytes_at(self._gpu, self._outputs_at, places)

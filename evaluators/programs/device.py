@@ -26,6 +26,10 @@ class DeviceProgram(Protocol):
         """A call over fixed buffers; it launches and need not wait."""
         ...
 
+    def allocations(self) -> int | None:
+        """How often the program has taken device memory; ``None`` where nobody counts."""
+        ...
+
     def capture(self, calls: Sequence[Call]) -> Call:
         """All these calls recorded as one graph, to be launched at once.
 

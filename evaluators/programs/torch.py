@@ -37,6 +37,10 @@ class TorchProgram:
 
         return call
 
+    def allocations(self) -> int | None:
+        """How many tensors were given memory on the device."""
+        return int(torch.cuda.memory_stats().get("allocation.all.allocated", 0))
+
     def capture(self, calls: Sequence[Call]) -> Call:
         """The calls as one graph, with memory of its own for what they allocate."""
         graph = torch.cuda.CUDAGraph()

@@ -1,7 +1,9 @@
 """The judge's side of a GPU runner, without a GPU: a recorder that does not begin, time that rounds take."""
 
+import json
 import os
 import shutil
+import socket
 import subprocess
 import threading
 from types import SimpleNamespace
@@ -10,7 +12,7 @@ import numpy as np
 import pytest
 
 from evaluators import channel, session
-from evaluators.cuda.runner import CudaRunner
+from evaluators.cuda.runner import KEPT_RECORDINGS, CudaRunner
 from evaluators.cuda.session import LEFT_RUNNING, CudaSession
 from evaluators.errors import JudgeError
 from evaluators.evaluation import Status
@@ -33,7 +35,8 @@ def opened():
     """A session, and the runner's end of its channel."""
     ours, theirs = channel.pair()
     log, log_end = os.pipe()
-    child = SimpleNamespace(log=log, pidfd=-1, resume=lambda: None, stop=lambda deadline_s: 0, used_ns=lambda: 0)
+    quiet = {"resume": lambda: None, "stop": lambda deadline_s: 0, "used_ns": lambda: 0}
+    child = SimpleNamespace(log=log, pid=os.getpid(), pidfd=-1, **quiet)
     seal = SimpleNamespace(close_over=lambda size: None, broken=lambda: None)
     gpu = SimpleNamespace(synchronize=lambda: None, upload=None, settles=lambda: True)
     memory = SimpleNamespace(address=0, size=1 << 20)
@@ -113,3 +116,87 @@ def test_a_program_is_blamed_for_work_only_if_that_ends_with_it(opened, before, 
     made._gpu.settles = settled
     with pytest.raises(error, match=words):
         made.round([0, 1], 10)
+
+
+class Capturing:
+    """A program that takes device memory in some of its calls, or none; counts how often its rounds are recorded."""
+
+    def __init__(self, takes, counts=True):
+        self.takes, self.counts, self.taken, self.captured = takes, counts, 0, 0
+
+    def bind(self, places, scalars):
+        def call():
+            self.taken += self.takes(scalars)
+
+        return call
+
+    def allocations(self):
+        return self.taken if self.counts else None
+
+    def capture(self, calls):
+        self.captured += 1
+        return lambda: None
+
+
+def prepared(program, sizes, payload=None):
+    """How many rounds a runner recorded for workloads of these sizes, one after the other."""
+    runner = CudaRunner(payload or {}, {"channel": socket.socketpair()[0].detach()})
+    runner._program, runner._inputs, runner._outputs = program, 0, 0
+    runner._driver = SimpleNamespace(synchronize=lambda: None)
+    before = program.captured
+    for size in sizes:
+        layout = Layout("w", (size,), (), 0, 0, 4, sequences=((0, 1), (1, 0)))
+        runner._prepare(json.dumps(layout.to_json()).encode())
+    runner._channel.close()
+    return program.captured - before
+
+
+def test_rounds_of_a_program_that_takes_no_memory_are_recorded_once():
+    assert prepared(Capturing(lambda scalars: 0), [1, 2, 1, 2]) == 4
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        pytest.param(Capturing(lambda scalars: 1), id="in every call"),
+        pytest.param(Capturing(lambda scalars: scalars == (2,)), id="in calls of one workload"),
+        pytest.param(Capturing(lambda scalars: 0, counts=False), id="nobody knows"),
+    ],
+)
+def test_no_recording_is_run_again_that_may_point_to_memory_given_back(program):
+    assert prepared(program, [1, 2, 1, 2]) == 8
+    assert prepared(program, [1, 2, 1, 2], {"keeps": True}) == 4
+
+
+def test_recordings_do_not_pile_up():
+    program = Capturing(lambda scalars: 0)
+    sizes = list(range(KEPT_RECORDINGS + 1))
+    assert prepared(program, [*sizes, 0]) == 2 * (len(sizes) + 1)
+
+
+def bound_to(pid):
+    return os.sched_getaffinity(pid)
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one core")
+def test_a_round_is_played_on_one_core_and_the_judge_goes_back_to_the_others(opened):
+    made, _ = opened
+    core, everywhere = max(os.sched_getaffinity(0)), os.sched_getaffinity(0)
+    seen = []
+    with subprocess.Popen(["sleep", "60"]) as runner:
+        made.child.pid, made._core = runner.pid, core
+        made._exchange = SimpleNamespace(
+            ask=lambda *words: seen.append((bound_to(0), bound_to(runner.pid))) or Answering().ask(*words)
+        )
+        made.round([0, 1], 10)
+        assert seen == [({core}, {core})]
+        assert bound_to(0) == everywhere
+        runner.kill()
+
+
+def test_a_round_is_played_wherever_its_runner_is_if_that_cannot_be_bound(opened):
+    made, _ = opened
+    everywhere = os.sched_getaffinity(0)
+    made.child.pid, made._core = 2**22 + 1, max(everywhere)
+    assert made.round([0, 1], 10).slots == (0, 1)
+    assert bound_to(0) == everywhere

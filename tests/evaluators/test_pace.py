@@ -13,7 +13,7 @@ from evaluators.cuda.attesting import _as_timed
 from evaluators.cuda.plan import device_plan
 from evaluators.duel import measure_block
 from evaluators.failure import OCCUPANT, CandidateFailure
-from evaluators.pace import BRIEF_CALLS, LONG_ROUND_S, SLOW_FACTOR, brief_calls, too_long
+from evaluators.pace import BRIEF_CALLS, KEPT_PROGRAMS, LONG_ROUND_S, SLOW_FACTOR, SeenPaces, brief_calls, too_long
 from evaluators.rounds import PairedTimes
 from evaluators.session import RoundTime
 from evaluators.status import Status
@@ -115,7 +115,7 @@ def test_brief_rounds_are_checked_as_much_as_others():
 
 def test_being_slow_until_rounds_were_chosen_buys_nothing():
     """Slow when its pace is looked at, as fast as can be afterwards: every round that counts is a planned one."""
-    case, baseline, times = timed(lambda calls, rounds: 100 * BASELINE_US if rounds < 4 else BASELINE_US / 2)
+    case, baseline, times = timed(lambda calls, rounds: 100 * BASELINE_US if rounds < 2 else BASELINE_US / 2)
     assert case.session.timed == baseline.timed == [BRIEF_CALLS, *[PLAN.calls] * 10]
     assert len(times.ours) == len(times.waited) == len(times.unresolved) == 10
 
@@ -131,6 +131,32 @@ def test_a_pace_is_looked_at_once_in_a_process():
     for _ in range(3):
         timed_rounds(*bench(baseline), case, CALIBRATION, "eager", 2)
     assert sum(layout.sequences == () for layout in case.session.layouts) == 1
+
+
+def test_a_program_whose_calls_were_quick_in_checks_is_not_looked_at_again():
+    for seen_us, looks in ((BASELINE_US, 0), (100 * BASELINE_US, 1)):
+        case = case_of(BASELINE_US)
+        case.seen_us["w"] = seen_us
+        timed_rounds(*bench(Runner(BASELINE_US)), case, CALIBRATION, "eager", 2)
+        assert sum(layout.sequences == () for layout in case.session.layouts) == looks
+
+
+def test_being_quick_in_checks_alone_buys_nothing():
+    """It gets the rounds of the others, in which it is as slow as it is."""
+    case = case_of(100 * BASELINE_US)
+    case.seen_us["w"] = BASELINE_US
+    timed_rounds(*bench(Runner(BASELINE_US)), case, CALIBRATION, "eager", 3)
+    assert case.session.timed == [PLAN.calls] * 3
+    assert case.times["w"]["eager"].log_ratios() == pytest.approx([np.log(1 / 100)] * 3, abs=0.01)
+
+
+def test_what_was_seen_of_a_program_is_known_of_its_next_process():
+    paces = SeenPaces()
+    paces.of("a")["w"] = 5.0
+    assert (paces.of("a"), paces.of("b")) == ({"w": 5.0}, {})
+    for number in range(KEPT_PROGRAMS):
+        paces.of(str(number))
+    assert paces.of("a") == {}
 
 
 def test_a_baseline_that_is_held_up_makes_no_brief_round_count():

@@ -224,6 +224,29 @@ def test_a_symbol_of_any_name_is_read_in_no_time(name):
     assert found.text.startswith("call 20")
 
 
+DIVIDES = """  LOAD off 0x0000 vaddr 0x0000 paddr 0x0000
+    filesz 0x2000 memsz 0x2000
+10 <f>:
+  10:\tmov (%rdi),%eax
+  12:\tidivl %ecx
+  14:\tadd %eax,%edi
+  16:\tjne 10 <f>
+20 <g>:
+  20:\tdivss %xmm1,%xmm0
+30 <h>:
+  30:\tret
+"""
+
+
+@pytest.mark.parametrize(
+    ("offset", "text"), [(0x10, "mov"), (0x12, "idivl"), (0x14, "idivl"), (0x16, "jne"), (0x30, "ret")]
+)
+def test_who_waits_for_a_division_is_at_work_on_it(offset, text):
+    found = Listing(DIVIDES, "candidate.cpp").at_work(offset)
+    assert found is not None
+    assert found.text.startswith(text)
+
+
 def test_hot_spots_are_shares_of_the_work_and_their_text_is_the_sources(listing):
     found = Listing(listing, "candidate.cpp")
     inside = next(o for o in range(1 << 14) if (i := found.at(o)) is not None and i.function == "f" and i.line == 3)
