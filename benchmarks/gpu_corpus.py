@@ -74,6 +74,7 @@ def judged(
             sys.exit("no GPU on this machine")
         judge.calibrate()
         facts = record["tasks"][task] = {"ready_s": time.monotonic() - started}
+        facts["baselines_since"] = judge.bench.cache.since
         record["environment"] = environment.model_dump(mode="json")
         secret = Path(folder) / "secret.txt"
         secret.write_text(SECRET)

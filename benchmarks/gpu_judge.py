@@ -97,6 +97,7 @@ def main() -> None:
         record["environment"] = environment.model_dump(mode="json")
         judge.calibrate()
         record["ready_s"] = time.monotonic() - started
+        record["baselines_since"] = judge.bench.cache.since
         record["baselines_us"] = {n: dict(c.baseline_us) for n, c in judge.calibrations.items()}
         record["floor_us"] = {n: c.floor_us for n, c in judge.calibrations.items()}
         record["empty_us"] = {n: dict(c.empty_us) for n, c in judge.calibrations.items()}

@@ -49,6 +49,8 @@ class JudgeReady:
     """Workload -> baseline -> microseconds a call."""
     floor_us: dict[str, float]
     """Workload -> the least time this device could need."""
+    baselines_since: str = ""
+    """When an earlier judge compiled the baselines' code that is in use; empty where this one did."""
 
 
 class Judge(Protocol):
@@ -153,6 +155,7 @@ class ProcessJudge:
             task_hash=facts["task_hash"],
             baseline_us=facts["baseline_us"],
             floor_us=facts["floor_us"],
+            baselines_since=facts["baselines_since"],
         )
 
     async def evaluate(self, source: str, language: Language) -> Evaluation:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from evaluators.baseline_cache import open_baseline_cache
 from evaluators.build import Builds
 from evaluators.calibration import Bench, build_baselines
 from evaluators.check_set import MAKERS, CheckSet, Makers
@@ -19,6 +20,7 @@ from evaluators.client import SandboxMode
 from evaluators.compiling import NO_GPU, CompilingJudge
 from evaluators.cuda.device import Gpu, GpuLock
 from evaluators.cuda.health import refuse_quarantined
+from evaluators.cuda.nvml import driver_version
 from evaluators.cuda.oracle import with_device_oracle
 from evaluators.cuda.platform import CudaPlatform
 from evaluators.device import Cpu
@@ -171,6 +173,7 @@ def _on_device(
     bench = Bench(
         task, reference, lock, builds, platform.cache_bytes, ceilings, checks, Surprises(reference, checks), baselines
     )
+    bench.cache = open_baseline_cache(task, environment, driver_version(), baselines.values(), scratch)
     return KernelJudge(bench, platform, device, environment)
 
 

@@ -262,11 +262,13 @@ def _call(judge: TaskJudge, method: str, params: dict[str, Any]) -> Evaluation |
 
 def _ready(judge: TaskJudge, task: Task, environment: Environment) -> Message:
     calibrations: dict[str, WorkloadCalibration] = getattr(judge, "calibrations", {})
+    bench: Bench | None = getattr(judge, "bench", None)
     return {
         "environment": environment.model_dump(mode="json"),
         "task_hash": task.hash,
         "baseline_us": {name: dict(c.baseline_us) for name, c in calibrations.items()},
         "floor_us": {name: c.floor_us for name, c in calibrations.items()},
+        "baselines_since": bench.cache.since if bench is not None else "",
     }
 
 

@@ -10,7 +10,7 @@ from functools import partial
 
 from evaluators.arena import Arena
 from evaluators.build import BuiltProgram, lint
-from evaluators.calibration import Bench, WorkloadCalibration, calibrate
+from evaluators.calibration import Bench, WorkloadCalibration, calibrate_all
 from evaluators.cascade import Case, correctness, paced_alone, smoke
 from evaluators.check_set import CheckSet
 from evaluators.checker import Checker
@@ -66,8 +66,8 @@ class KernelJudge:
             self.bench.checks.make((*self._edge(), *self._task.search_workloads()))
             if self._platform.makes_ahead:
                 self.bench.surprises.make(self._task.search_workloads())
-            for workload in self._task.search_workloads():
-                self.calibrations[workload.name] = calibrate(self.bench, self.arena, workload, self._task.languages)
+            workloads = self._task.search_workloads()
+            self.calibrations = calibrate_all(self.bench, self.arena, workloads, self._task.languages)
 
     def evaluate(self, source: str, language: Language) -> Evaluation:
         """The cascade: lint, build, smoke, correctness, rounds against the strongest baseline of each workload."""

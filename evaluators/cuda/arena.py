@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from evaluators import channel
 from evaluators.arena import Arena
+from evaluators.baseline_cache import workshop_of
 from evaluators.build import BuiltProgram
 from evaluators.builders.triton import installed
 from evaluators.cuda.content import DeviceContent
@@ -210,7 +211,7 @@ class CudaArena(Arena):
 
     def _workshop(self, program: BuiltProgram) -> Path:
         """A folder of a baseline's own, which keeps what it compiled for its next process."""
-        folder = self._scratch / f"workshop-{program.source_hash[:16]}"
+        folder = workshop_of(self._scratch, program.source_hash)
         if not folder.exists():
             fresh_folder(self._scratch).rename(folder)
         return folder

@@ -20,6 +20,7 @@ _KERNEL_LOG = "/dev/kmsg"
 _XID_EVENT = 0x8
 _BUS_BYTES = 32
 _LOG_BYTES = 8192
+_VERSION_BYTES = 80
 
 
 class _Event(ctypes.Structure):
@@ -114,6 +115,22 @@ def minor_number(uuid: str) -> int:
         number = c_uint()
         _call(nvml, "nvmlDeviceGetMinorNumber", _device(nvml, uuid), byref(number))
         return number.value
+    finally:
+        nvml.nvmlShutdown()
+
+
+def driver_version() -> str | None:
+    """The driver's own version, as ``nvidia-smi`` prints it; ``None`` where nobody can be asked."""
+    try:
+        nvml = _load()
+    except NvmlUnavailable:
+        return None
+    try:
+        words = ctypes.create_string_buffer(_VERSION_BYTES)
+        _call(nvml, "nvmlSystemGetDriverVersion", words, c_uint(_VERSION_BYTES))
+        return words.value.decode(errors="replace") or None
+    except NvmlUnavailable:
+        return None
     finally:
         nvml.nvmlShutdown()
 

@@ -40,14 +40,14 @@ def check(task: str, freeze: bool, sandbox: SandboxMode, as_json: bool, display:
     start_judge = services().start_judge
     output.say(f"{loaded.name}: running the reference, its honest variants and its mutants, then every program")
 
-    environments: list[Environment] = []
+    judged: list[tuple[JudgeReady, Environment]] = []
 
     def programs(task: Task) -> Sequence[CheckRow]:
         ready, seed = asyncio.run(_judge_programs(task, start_judge, sandbox))
-        environments.append(seed.environment)
+        judged.append((ready, seed.environment))
         return [*_baseline_rows(ready), *_seed_rows(seed)]
 
-    output.show(_report(check_task(loaded, freeze=freeze, programs=programs), environments[-1]))
+    output.show(_report(check_task(loaded, freeze=freeze, programs=programs), *judged[-1]))
     return Exit.DONE
 
 
@@ -89,7 +89,7 @@ def _seed_rows(seed: Evaluation) -> list[CheckRow]:
     return rows or [CheckRow("seed program", "", "", outcome)]
 
 
-def _report(report: CheckReport, environment: Environment) -> Report:
+def _report(report: CheckReport, ready: JudgeReady, environment: Environment) -> Report:
     lock = f"{report.lock}{' (written now)' if report.frozen else ''}" if report.lock else "none: the evaluator's own"
     table = Table(
         ("subject", "workload", "family", "outcome"),
@@ -101,6 +101,7 @@ def _report(report: CheckReport, environment: Environment) -> Report:
         "lock": str(report.lock) if report.lock else None,
         "frozen": report.frozen,
         "sandbox": environment.sandbox,
+        "baselines_since": ready.baselines_since,
         "warnings": list(report.hints),
         "rows": [asdict(row) for row in report.rows],
     }
@@ -109,6 +110,7 @@ def _report(report: CheckReport, environment: Environment) -> Report:
         ("hash", report.task.hash),
         ("limits", lock),
         ("sandbox", single_warning(environment.sandbox)),
+        ("baselines", ready.baselines_since and f"checked and measured now, compiled on {ready.baselines_since}"),
         ("warning", "\n".join(report.hints)),
         ("verdict", "fit to search on"),
     ]

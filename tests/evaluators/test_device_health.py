@@ -1,9 +1,12 @@
 """Whose fault a failure on a GPU is: what the driver says and what the judge's own work comes to."""
 
 import os
+import shutil
+import subprocess
 
 import pytest
 
+from evaluators.cuda import nvml
 from evaluators.cuda.health import DeviceSick, Health, quarantine, refuse_quarantined
 from evaluators.cuda.nvml import NvmlUnavailable, XidEvents, _merged
 from evaluators.cuda.xids import DEVICE, PROGRAM, Xid, parse_kernel_line
@@ -15,6 +18,31 @@ LINE = (
     "MMU Fault: ENGINE GRAPHICS GPC0 GPCCLIENT_T1_0 faulted @ 0x0_00000000. "
     "Fault is of type FAULT_PDE ACCESS_TYPE_VIRT_WRITE"
 )
+
+
+NVML = """
+#include <string.h>
+int nvmlInit_v2(void) { return 0; }
+int nvmlShutdown(void) { return 0; }
+const char* nvmlErrorString(int code) { return "no"; }
+int nvmlSystemGetDriverVersion(char* version, unsigned length) { return %s; }
+"""
+
+
+@pytest.mark.parametrize(
+    ("answer", "version"),
+    [('(strncpy(version, "580.82.07", length), 0)', "580.82.07"), ("(version[0] = 0, 0)", None), ("3", None)],
+)
+def test_the_drivers_version_is_its_own_word_or_unknown(tmp_path, monkeypatch, answer, version):
+    if shutil.which("gcc") is None:
+        pytest.skip("no compiler")
+    library = tmp_path / "nvml.so"
+    source = NVML % answer
+    subprocess.run(["gcc", "-shared", "-fPIC", "-x", "c", "-o", library, "-"], input=source, text=True, check=True)
+    monkeypatch.setattr(nvml, "_LIBRARY", str(library))
+    assert nvml.driver_version() == version
+    monkeypatch.setattr(nvml, "_LIBRARY", str(tmp_path / "none.so"))
+    assert nvml.driver_version() is None
 
 
 class Device:

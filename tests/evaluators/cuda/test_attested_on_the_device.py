@@ -8,23 +8,10 @@ from evaluators.cuda.inspection import Example, ToolUnavailable
 from evaluators.cuda.sanitizer import COMMON, MEMCHECK, parse
 from evaluators.cuda.sanitizing import leaves_device_alone, small_shapes
 from evaluators.evaluation import Status
-from evaluators.judge import open_judge
-from evaluators.task_loading import load_task
 from tests.evaluators.cuda.attested import BEYOND, CONVICTED, FAULTS, HONEST, ODD, of_the_corpus
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(300)]
 TASKS = Path(__file__).parents[3] / "tasks"
-
-
-@pytest.fixture(scope="module")
-def judge():
-    pytest.importorskip("torch")
-    pytest.importorskip("triton")
-    with open_judge(load_task(TASKS / "softmax"), sandbox="full", lanes=1) as (opened, environment):
-        if environment.device_class == "no-gpu":
-            pytest.skip("no GPU on this machine")
-        opened.calibrate()
-        yield opened
 
 
 @pytest.mark.parametrize("name", CONVICTED)

@@ -2,10 +2,7 @@
 
 import pytest
 
-from evaluators.judge import open_judge
-from evaluators.task_loading import load_task
-from tests.exploits.gpu.corpus import TASKS, exploits, honest_programs, yardstick
-from tests.exploits.gpu.verdicts import SECRET, GpuCourt
+from tests.exploits.gpu.corpus import exploits, honest_programs, yardstick
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(600)]
 PROGRAMS = [*honest_programs(), *exploits()]
@@ -14,23 +11,6 @@ PROGRAMS = [*honest_programs(), *exploits()]
 def of_task(name):
     """The task's programs; those that spend a minute in a compiler are left to the tests without a GPU."""
     return [pytest.param(p, id=p.name) for p in PROGRAMS if p.task == name and not p.slow]
-
-
-@pytest.fixture(scope="module", params=["softmax", "softmax_bf16", "matmul_bf16"])
-def court(request, tmp_path_factory):
-    pytest.importorskip("torch")
-    pytest.importorskip("triton")
-    secret = tmp_path_factory.mktemp("secret") / "secret.txt"
-    secret.write_text(SECRET)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SECRET", SECRET)
-        with open_judge(load_task(TASKS / request.param), sandbox="full", lanes=1) as (judge, environment):
-            if environment.device_class == "no-gpu":
-                pytest.skip("no GPU on this machine")
-            judge.calibrate()
-            made = GpuCourt(judge, request.param, {"SECRET_FILE": str(secret)})
-            made.build(p.values[0] for p in of_task(request.param))
-            yield made
 
 
 def check(court, program):

@@ -3,21 +3,13 @@
 import pytest
 
 from evaluators.evaluation import DuelOutcome, Status
-from evaluators.judge import open_judge
 from tests.evaluators.cuda.in_place import CHEATS, HONEST, TASK
 
-pytestmark = [pytest.mark.gpu, pytest.mark.timeout(300)]
-
-
-@pytest.fixture(scope="module")
-def judge():
-    pytest.importorskip("torch")
-    pytest.importorskip("triton")
-    with open_judge(TASK, sandbox="full", lanes=1) as (opened, environment):
-        if environment.device_class == "no-gpu":
-            pytest.skip("no GPU on this machine")
-        opened.calibrate()
-        yield opened
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.timeout(300),
+    pytest.mark.parametrize("judge", [TASK.name], indirect=True),
+]
 
 
 @pytest.mark.parametrize("name", HONEST)
