@@ -97,6 +97,7 @@ def tuner_run(task: str, run: Path, candidates: int, seconds: float, lanes: int)
     span_s = ends[-1] - ends[0]
     seed_done = next(row["finished_at"] for row in rows if row["number"] == seed.number)
     after_seed = [at for at in ends if at > seed_done]
+    after_s = max(ends[-1] - seed_done, 1e-9)
     statuses: dict[str, int] = {}
     for program in others:
         statuses[str(program.evaluation.status)] = statuses.get(str(program.evaluation.status), 0) + 1  # type: ignore[union-attr]
@@ -111,12 +112,12 @@ def tuner_run(task: str, run: Path, candidates: int, seconds: float, lanes: int)
         "span_s": span_s,
         "candidates_an_hour": 3600 * len(others) / span_s,
         "after_the_seeds_confirmation": {
-            "span_s": ends[-1] - seed_done,
+            "span_s": after_s,
             "candidates": len(after_seed),
-            "an_hour": 3600 * len(after_seed) / max(ends[-1] - seed_done, 1e-9),
+            "an_hour": 3600 * len(after_seed) / after_s,
+            "judging_share": sum(c.device_s for c in costs) / after_s,
+            "timed_share": sum(c.timed_s for c in costs) / after_s,
         },
-        "judging_share": sum(c.device_s for c in costs) / span_s,
-        "timed_share": sum(c.timed_s for c in costs) / span_s,
         "by_candidate": [brief(p) for p in judged],
         "duels": [{"outcome": d.outcome, "rounds": d.rounds, "device_s": d.cost.device_s} for d in duels],
         "best": None if best is None else summary(best),
@@ -189,7 +190,7 @@ def save(out: Path, record: dict[str, Any]) -> None:
 
 
 def show(record: dict[str, Any]) -> None:
-    keys = ("task", "candidates", "statuses", "span_s", "candidates_an_hour", "judging_share", "timed_share", "wall_s")
+    keys = ("task", "candidates", "statuses", "span_s", "candidates_an_hour", "wall_s")
     print({k: record[k] for k in keys})
     print("after the seed's confirmation", record["after_the_seeds_confirmation"])
     for one in record["by_candidate"]:

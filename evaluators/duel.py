@@ -36,6 +36,8 @@ def run_duel(
     start: StartPair,
     trail: Trail,
     times: dict[str, PairedTimes],
+    *,
+    won: Callable[[Case], None] = lambda challenger: None,
 ) -> Duel:
     """Paired rounds on every search workload until the confidence sequence decides, or the rounds run out.
 
@@ -46,22 +48,28 @@ def run_duel(
         start: starts the two.
         trail: the challenger's, for the cost.
         times: where they go, by workload.
+        won: called with the challenger where it has won, while its last process is alive.
     """
     weights = normalised_weights(bench.task.search_workloads())
     times |= {name: PairedTimes() for name in weights}
     interval: Interval | None = None
     outcome: DuelOutcome | None = None
-    rounds = 0
-    for pairs, rounds in enumerate(measured_blocks(bench, arena, calibrations, start, times), 1):
+    waited: float | None = None
+    rounds = pairs = 0
+
+    def decides(done: int, challenger: Case) -> bool:
+        nonlocal interval, outcome, waited, rounds, pairs
+        rounds, pairs = done, pairs + 1
         interval = ratio_interval(combined_log_ratios(times, weights), ALPHA)
-        outcome = duel_outcome(interval)
-        won_early = outcome is DuelOutcome.CHALLENGER and pairs < LEAST_PAIRS
-        if rounds >= MOST_ROUNDS or (outcome is not None and not won_early):
-            break
-        if outcome is None and interval is not None and interval.estimate < 1 + DELTA:
-            break  # it may be a little faster, but does not look it: the occupant stays, and others get the time
-    trail.timed_s = sum(series.timed_s for series in times.values())
-    waited = crowded(times.values())
+        outcome, waited = duel_outcome(interval), crowded(times.values())
+        if _goes_on(outcome, interval, rounds, pairs):
+            return False
+        trail.timed_s = sum(series.timed_s for series in times.values())
+        if outcome is DuelOutcome.CHALLENGER and waited is None:
+            won(challenger)
+        return True
+
+    play_blocks(bench, arena, calibrations, start, times, decides)
     if waited is not None:
         words = f"too noisy: both waited {100 * waited:.0f} % of the time for a core; others use this machine"
         return Duel(
@@ -70,14 +78,25 @@ def run_duel(
     return Duel(outcome=outcome or DuelOutcome.UNDECIDED, ratio=interval, rounds=rounds, cost=trail.cost())
 
 
-def measured_blocks(
+def _goes_on(outcome: DuelOutcome | None, interval: Interval | None, rounds: int, pairs: int) -> bool:
+    """Whether another pair of processes is to play, after so many."""
+    if rounds >= MOST_ROUNDS:
+        return False
+    if outcome is not None:
+        return outcome is DuelOutcome.CHALLENGER and pairs < LEAST_PAIRS
+    # It may be a little faster, but does not look it: the occupant stays, and others get the time.
+    return interval is None or interval.estimate >= 1 + DELTA
+
+
+def play_blocks(
     bench: Bench,
     arena: Arena,
     calibrations: Mapping[str, WorkloadCalibration],
     start: StartPair,
     times: Mapping[str, PairedTimes],
-) -> Iterator[int]:
-    """One block of rounds on every workload after another, each with new processes, as long as whoever asks goes on.
+    enough: Callable[[int, Case], bool],
+) -> None:
+    """One block of rounds on every workload after another, each with new processes, until it is enough.
 
     Args:
         bench: the task and what its candidates share.
@@ -85,17 +104,16 @@ def measured_blocks(
         calibrations: by workload.
         start: starts the two.
         times: workload -> where its times go.
-
-    Yields:
-        The rounds so far.
+        enough: asked after each block, with the rounds so far and the challenger, whose process is still alive.
     """
     rounds, block = 0, FIRST_LOOK
     while True:
         with start() as pair:
             for name, series in times.items():
                 measure_block(bench, arena, calibrations[name], pair, block, series)
-        rounds, block = rounds + block, LOOK_EVERY
-        yield rounds
+            rounds, block = rounds + block, LOOK_EVERY
+            if enough(rounds, pair[0]):
+                return
 
 
 def failed_duel(failure: CandidateFailure, trail: Trail) -> Duel:

@@ -16,9 +16,9 @@ from evaluators.check_set import CheckSet
 from evaluators.checker import Checker
 from evaluators.device_account import in_use
 from evaluators.device_lock import DeviceLock
-from evaluators.duel import StartPair, failed_duel, measured_blocks, run_duel
+from evaluators.duel import StartPair, failed_duel, play_blocks, run_duel
 from evaluators.errors import JudgeError
-from evaluators.evaluation import Duel, DuelOutcome, Environment, Evaluation, Stage, Status
+from evaluators.evaluation import Duel, Environment, Evaluation, Stage, Status
 from evaluators.failure import CHALLENGER, OCCUPANT, CandidateFailure, our_failure
 from evaluators.heldout import HeldoutRounds
 from evaluators.looks import Looks
@@ -30,7 +30,6 @@ from evaluators.profiling import no_profile, profile_case, workload_to_profile
 from evaluators.report import Subject, failed_evaluation, passed_evaluation
 from evaluators.rounds import PairedTimes
 from evaluators.scoring import normalised_weights
-from evaluators.source import source_hash
 from evaluators.surprise import Reserve
 from evaluators.task import Language, Workload
 from evaluators.trail import Trail
@@ -137,11 +136,13 @@ class KernelJudge:
         try:
             with self.rivals(trail, challenger, occupant) as start:
                 times: dict[str, PairedTimes] = {}
-                duel = run_duel(self.bench, self.arena, self.calibrations, start, trail, times)
-                if duel.outcome is DuelOutcome.CHALLENGER and source_hash(challenger[0]) not in self._attested:
-                    with start() as (ours, _):
-                        ours.fought = times
-                        self._attest(ours)
+
+                def attest(winner: Case) -> None:
+                    if winner.program.source_hash not in self._attested:
+                        winner.fought = times
+                        self._attest(winner)
+
+                duel = run_duel(self.bench, self.arena, self.calibrations, start, trail, times, won=attest)
                 return duel.model_copy(update={"cost": trail.cost()})
         except CandidateFailure as failure:
             return failed_duel(self._looked_at(failure), trail)
@@ -175,9 +176,7 @@ class KernelJudge:
         """
         times = {name: PairedTimes() for name in self._weights}
         with self.rivals(Trail(), challenger, occupant) as start:
-            for done in measured_blocks(self.bench, self.arena, self.calibrations, start, times):
-                if done >= rounds:
-                    break
+            play_blocks(self.bench, self.arena, self.calibrations, start, times, lambda done, _: done >= rounds)
         return times
 
     def close(self) -> None:

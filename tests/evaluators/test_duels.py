@@ -55,9 +55,15 @@ def fought(monkeypatch):
             times.waited += [0.0] * count
 
         monkeypatch.setattr(duel, "measure_block", block)
-        times = {}
-        ended = run_duel(SimpleNamespace(task=TASK), None, {"w": None}, start, Trail(), times)
+        times, winners = {}, []
+
+        def won(challenger):
+            assert alive
+            winners.append(challenger)
+
+        ended = run_duel(SimpleNamespace(task=TASK), None, {"w": None}, start, Trail(), times, won=won)
         assert not alive
+        assert winners == ["challenger"] * (ended.outcome is DuelOutcome.CHALLENGER)
         assert len(times["w"].ours) == ended.rounds
         return ended, len(started)
 

@@ -59,8 +59,10 @@ def test_the_winner_of_a_duel_is_attested_once_unless_something_could_not_be_see
     assert seen.fought == [{"w"}] * (1 + again)
 
 
-def won(bench, arena, calibrations, start, trail, times):
+def won(bench, arena, calibrations, start, trail, times, *, won):
     times["w"] = PairedTimes()
+    with start() as (challenger, _):
+        won(challenger)
     return Duel(outcome=DuelOutcome.CHALLENGER, ratio=Interval(low=1.1, estimate=1.2, high=1.3, level=0.95), rounds=5)
 
 
