@@ -51,8 +51,8 @@ CACHED_SHARE = 16
 ARENAS = 2
 """That of the search workloads, and that of the held-out ones once a program was confirmed."""
 OTHER_RUNNERS = 2
-"""Beside those of the baselines: a candidate, and its opponent or the same candidate recorded. Where the winner of a duel
-is recorded there are three for a second or two: room for one more is left by ``SLOTS_SHARE``."""
+"""Beside those of the baselines: a candidate, and its opponent or the same candidate recorded. Where the winner of a
+duel is recorded there are three for a second or two: room for one more is left by ``SLOTS_SHARE``."""
 
 
 class CudaArena(Arena):
