@@ -15,7 +15,7 @@ from evaluators.kernel import KernelJudge
 from evaluators.task_loading import load_task
 from tests.evaluators.cuda import in_place
 from tests.evaluators.cuda.judges import DEFAULT_TASK, Judges, by_task
-from tests.exploits.gpu.corpus import TASKS, exploits, honest_programs, yardstick
+from tests.exploits.gpu.corpus import TASKS, GpuProgram, yardstick
 from tests.exploits.gpu.verdicts import SECRET, GpuCourt
 
 _OTHERS = {in_place.TASK.name: in_place.TASK}
@@ -105,13 +105,19 @@ def built() -> set[str]:
     return set()
 
 
+def _chosen(session: pytest.Session, task: str) -> list[GpuProgram]:
+    """The programs of a task's corpus that this run is about."""
+    parameters = [item.callspec.params for item in session.items if hasattr(item, "callspec")]
+    return [p["program"] for p in parameters if p.get("court") == task and "program" in p]
+
+
 @pytest.fixture
 def court(request: pytest.FixtureRequest, judges: Judges[GpuCourt], built: set[str]) -> Iterator[GpuCourt]:
     task: str = request.param
     opened = judges.of(task)
     if task not in built:
         built.add(task)
-        opened.build(p for p in (*honest_programs(), *exploits()) if p.task == task)
+        opened.build(_chosen(request.session, task))
     yield opened
     if _FAILED in request.node.stash:
         judges.doubt()
