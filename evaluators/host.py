@@ -6,6 +6,7 @@ import shutil
 import subprocess
 from dataclasses import dataclass
 
+from evaluators.baseline_cache import describe_cache
 from evaluators.build import Builds
 from evaluators.ceilings import Ceilings, measure_ceilings
 from evaluators.cuda.toolbox import describe_tools
@@ -41,6 +42,8 @@ class Host:
     """Why something above is missing, one line."""
     tools: tuple[tuple[str, str], ...] = ()
     """NVIDIA's profilers and sanitizers, each with what was found of it."""
+    cache: str = ""
+    """Where judges on a GPU leave what the next ones may use of their baselines, one line."""
 
 
 def inspect_host(*, measure: bool = True) -> Host:
@@ -59,7 +62,7 @@ def inspect_host(*, measure: bool = True) -> Host:
         problem = " ".join(str(error).split())
     uuids = _ask("nvidia-smi", "--query-gpu=uuid", "--format=csv,noheader")
     tools = tuple(describe_tools(uuids, measure=measure))
-    return Host(cpu, compiler, _nvcc(), _gpus(), sandbox, ceilings, problem, tools)
+    return Host(cpu, compiler, _nvcc(), _gpus(), sandbox, ceilings, problem, tools, describe_cache())
 
 
 def _measure(zygote: Zygote, builds: Builds, cpu: Cpu) -> Ceilings:

@@ -10,7 +10,6 @@ from importlib.metadata import PackageNotFoundError, version
 
 import click
 
-from evaluators.baseline_cache import describe_cache
 from evaluators.host import NO_COMPILER, Host, inspect_host
 from evolve.cli.exits import Exit
 from evolve.cli.options import output_options
@@ -59,7 +58,7 @@ def _machine(host: Host) -> Iterator[_Row]:
     yield "device", "NVIDIA GPUs", "; ".join(host.gpus) or "none"
     yield "compiler", "C++", host.compiler
     yield "compiler", "CUDA", host.nvcc
-    yield "cache", "baselines", describe_cache()
+    yield "cache", "baselines", host.cache
     for name, found in host.tools:
         yield "profiler", name, found
 
