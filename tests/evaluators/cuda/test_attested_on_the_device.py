@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from evaluators.cuda.attestation import OWN_GRIDS
 from evaluators.cuda.inspection import Example, ToolUnavailable
 from evaluators.cuda.sanitizer import COMMON, MEMCHECK, parse
 from evaluators.cuda.sanitizing import leaves_device_alone, small_shapes
@@ -34,7 +35,7 @@ def test_an_honest_program_is_attested(judge, name):
         if attested.watched:
             launches = workload.calls * workload.launches
             most = workload.calls * (workload.launches + workload.copies + workload.fills)
-            assert launches <= workload.dispatches <= most
+            assert launches <= workload.dispatches <= most + OWN_GRIDS
 
 
 def test_a_read_beyond_the_input_is_found_on_small_shapes(judge):
