@@ -119,6 +119,8 @@ class BaselineCache:
     """Workload -> baseline -> microseconds a call in an earlier judge."""
     since: str = ""
     """When that was; empty where nothing of it is in use."""
+    made_s: float = 0.0
+    """The same in seconds since the epoch; 0 there."""
 
     def load(self) -> None:
         """Take over what lies there, where it is whole and not too old; what is damaged is removed."""
@@ -142,6 +144,7 @@ class BaselineCache:
             self._empty_workshops()
             return
         self.baseline_us = entry.baseline_us
+        self.made_s = entry.made_s
         self.since = f"{datetime.fromtimestamp(entry.made_s, UTC):%Y-%m-%d %H:%M} UTC"
 
     def has_compiled(self, program: BuiltProgram) -> bool:
@@ -154,7 +157,8 @@ class BaselineCache:
         if self.file is None or (self.since and _alike(self.baseline_us, baseline_us)):
             return
         try:
-            write_entry(self.file, Entry(self.facts, time.time(), baseline_us, dict(self._packed())))
+            made_s = self.made_s or time.time()  # what was compiled is as old as it was
+            write_entry(self.file, Entry(self.facts, made_s, baseline_us, dict(self._packed())))
             clear_old(self.file.parent, AGE_S)
         except (EntryUnfit, OSError) as why:
             _log.warning("baselines are not kept for the next judge: %s", why)
@@ -169,7 +173,7 @@ class BaselineCache:
         _log.warning("a baseline failed on what was kept of it since %s; it is compiled anew", self.since)
         self._remove()
         self._empty_workshops()
-        self.baseline_us, self.since = {}, ""
+        self.baseline_us, self.since, self.made_s = {}, "", 0.0
         return True
 
     def _remove(self) -> None:

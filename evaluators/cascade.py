@@ -128,9 +128,10 @@ def prepare(case: Case, layout: Layout, deadline_s: float) -> None:
 def warm_up(side: Side, calibration: WorkloadCalibration, arena: Arena) -> float:
     """Rounds of one call whose time does not count, but whose outputs are checked; the seconds of the fastest.
 
-    A candidate whose rounds were recorded has just run all of them, and nothing depends on how long they are: 0.
+    A candidate whose rounds were recorded has run all of them in this process, and nothing depends on how long they
+    are: 0.
     """
-    if calibration.plan.layout.sequences and side.checker is not None:
+    if calibration.plan.layout.sequences and side.checker is not None and side.session.captured:
         return 0.0
     times_us = []
     for _ in range(1 if calibration.plan.layout.sequences else WARM_UP_ROUNDS):

@@ -127,7 +127,7 @@ class Cost(Frozen):
     """Wall-clock seconds during which the device was this candidate's."""
     wall_s: NonNegativeFloat = 0.0
     stages_s: dict[str, NonNegativeFloat] = {}
-    """Wall-clock seconds by stage of the cascade."""
+    """Wall-clock seconds by stage of the cascade, waiting for a builder's place or for the device included."""
     timed_s: NonNegativeFloat = 0.0
     """Of the device's seconds those between *go* and reply in timed rounds, the opponent's too."""
 

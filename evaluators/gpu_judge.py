@@ -108,7 +108,7 @@ def open_gpu_judge(
             builder_cores(cpu),
             arch,
             beside_rounds=gpu is not None and apart,
-            at_once=builds_at_once(cpu) if gpu else None,
+            at_once=builds_at_once(cpu),
             watch=watch,
         )
         if gpu is None:
@@ -116,7 +116,7 @@ def open_gpu_judge(
             why = NO_GPU if target is None else f"target {target} was asked for"
             yield CompilingJudge(task, builds, environment, interpreter, why), environment
             return
-        rounds_core = cpu.cores[CORES_FOR_ROUNDS - 1] if apart else None
+        rounds_core = core_for_rounds(cpu, gpu) if apart else None
         platform = CudaPlatform(gpu, zygote, scratch, builds, frozenset(cpu.cores), rounds_core=rounds_core)
         stack.callback(platform.close)
         device = GpuLock(gpu, watch)
@@ -130,6 +130,11 @@ def builder_cores(cpu: Cpu) -> frozenset[int]:
     """Where compilers run: beside the judge and its runners where there are cores enough, else where all run."""
     apart = len(cpu.cores) >= LEAST_CORES_APART
     return frozenset(cpu.cores[CORES_FOR_ROUNDS:] if apart else cpu.cores)
+
+
+def core_for_rounds(cpu: Cpu, gpu: Gpu) -> int:
+    """The core on which rounds on this GPU are played: another one for each of several GPUs, as far as they go."""
+    return cpu.cores[CORES_FOR_ROUNDS - 1 - gpu.number % CORES_FOR_ROUNDS]
 
 
 def builds_at_once(cpu: Cpu) -> int:

@@ -27,7 +27,7 @@ from evaluators.plan import layout_of
 from evaluators.platform import Platform
 from evaluators.profile import Profile
 from evaluators.profiling import no_profile, profile_case, workload_to_profile
-from evaluators.report import Subject, failed_evaluation, passed_evaluation
+from evaluators.report import Subject, doubt_of, failed_evaluation, passed_evaluation
 from evaluators.rounds import PairedTimes
 from evaluators.scoring import normalised_weights
 from evaluators.surprise import Reserve
@@ -36,8 +36,6 @@ from evaluators.trail import Trail
 
 PATIENCE_S = (2.0, 10.0)
 """A new best is worth waiting for others to leave the machine: a confirmation they disturb is made again."""
-SUSPICIOUS_SPEEDUP = 2.0
-"""Over the best of all baselines: held until a confirmation explains it."""
 
 
 class KernelJudge:
@@ -82,7 +80,7 @@ class KernelJudge:
                     self._attest(case)
                 subject = self._subject(source)
                 evaluation = passed_evaluation(subject, case, self.calibrations, speedup, confirmed=False)
-            doubt = self._doubt(evaluation)
+            doubt = doubt_of(evaluation)
             if doubt:
                 self._explain(trail, program, doubt)
             if evaluation.score is not None:  # of a program that nothing was found against
@@ -104,6 +102,7 @@ class KernelJudge:
 
         def draw() -> None:
             checks, surprises = self.bench.checks, self.bench.surprises
+            self._platform.get_ready(self.bench)
             if not self._platform.makes_ahead:
                 drawn.append((checks.fresh(), None))
                 return
@@ -199,7 +198,7 @@ class KernelJudge:
         """
         trail = Trail()
         try:
-            program = self._build(trail, source, language)
+            program = self._build(trail, source, language, first=bool(patience_s))
             ahead()
             with self._on_device(trail, first=bool(patience_s)):
                 evaluation = stages(trail, program)
@@ -223,12 +222,19 @@ class KernelJudge:
             yield
 
     def _build(
-        self, trail: Trail, source: str, language: Language, whose: str = CHALLENGER, *, observed: bool = False
+        self,
+        trail: Trail,
+        source: str,
+        language: Language,
+        whose: str = CHALLENGER,
+        *,
+        observed: bool = False,
+        first: bool = True,
     ) -> BuiltProgram:
         try:
             flags = lint(self._task, source, language, self._seed)
             trail.enter(Stage.BUILD)
-            with nullcontext() if self._platform.builds_apart else self._device.held():
+            with nullcontext() if self._platform.builds_apart else self._device.held(first=first):
                 build = partial(self.bench.builds.build, observed=observed, book=trail.building)
                 return build(self._task, source, language, flags)
         except CandidateFailure as failure:
@@ -298,19 +304,6 @@ class KernelJudge:
         except JudgeError as error:
             return our_failure(error)
         return failure
-
-    def _doubt(self, evaluation: Evaluation) -> str | None:
-        """Why a time is too good to be believed at once, or ``None``."""
-        for result in evaluation.workloads:
-            if result.call_us is not None and result.floor_us and result.call_us.estimate < result.floor_us:
-                return (
-                    f"{result.workload}: {result.call_us.estimate:.4g} us a call, below what the device can do "
-                    f"({result.floor_us:.4g} us)"
-                )
-        score = evaluation.score
-        if score is not None and score > SUSPICIOUS_SPEEDUP:
-            return f"{score:.3g}x the strongest baseline"
-        return None
 
     def _explain(self, trail: Trail, program: BuiltProgram, doubt: str) -> None:
         """A second process with new keys, whole outputs compared and ceilings measured again must bear the time out."""

@@ -95,6 +95,10 @@ class Platform(Protocol):
         """
         ...
 
+    def get_ready(self, bench: Bench) -> None:
+        """Make what an inspection needs, while the device may be somebody else's."""
+        ...
+
     def inspect(self, bench: Bench, program: BuiltProgram) -> Inspection:
         """Begin to look into a program that is about to be confirmed; to be closed before the device is given back."""
         ...
@@ -148,6 +152,10 @@ class CpuPlatform:
         self, bench: Bench, arena: Arena, case: Case, calibrations: Mapping[str, WorkloadCalibration]
     ) -> Attestation | None:
         """See :class:`Platform`. Each call is asked for and answered by itself: nothing is left to attest."""
+
+    def get_ready(self, bench: Bench) -> None:
+        """See :class:`Platform`."""
+        del bench
 
     def inspect(self, bench: Bench, program: BuiltProgram) -> NoInspection:
         """See :class:`Platform`."""

@@ -24,6 +24,8 @@ from evaluators.task import Task, Workload
 from evaluators.trail import Trail
 
 DETAIL_CAP = 8000
+SUSPICIOUS_SPEEDUP = 2.0
+"""Over the best of all baselines: held until a confirmation explains it."""
 NOISY_HALF_WIDTH = 0.25
 """A speed-up whose interval is still this wide (relative) after all rounds is no measurement."""
 
@@ -131,6 +133,20 @@ def workload_result(
         rounds=len(ours),
         prepare_ms=case.prepare_ms.get(workload.name),
     )
+
+
+def doubt_of(evaluation: Evaluation) -> str | None:
+    """Why a time is too good to be believed at once, or ``None``."""
+    for result in evaluation.workloads:
+        if result.call_us is not None and result.floor_us and result.call_us.estimate < result.floor_us:
+            return (
+                f"{result.workload}: {result.call_us.estimate:.4g} us a call, below what the device can do "
+                f"({result.floor_us:.4g} us)"
+            )
+    score = evaluation.score
+    if score is not None and score > SUSPICIOUS_SPEEDUP:
+        return f"{score:.3g}x the strongest baseline"
+    return None
 
 
 def _untimed(speedup: Interval | None, case: Case) -> Untimed | None:

@@ -93,6 +93,8 @@ class Session:
         cores: int = 1,
     ) -> None:
         self.child = child
+        self.captured = False
+        """Whether the prepared workload's rounds are one launch."""
         self.bounded = False
         """Whether it may take no more than ``JUDGEMENT_S`` in all."""
         self._taken_s = 0.0

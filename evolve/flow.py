@@ -95,6 +95,8 @@ class Flow:
             self._recover()
             while not self._over():
                 self._take_mail()
+                if self._launch_placement():
+                    await asyncio.sleep(0)  # it promises itself what it needs, before evaluations do
                 self._launch()
                 if not self._tasks and self._outage.rest_s() is None and not self._worth_waiting():
                     unquiet = self._backlog.last_to_place()
@@ -159,16 +161,21 @@ class Flow:
     def _worth_waiting(self) -> bool:
         return self._inbox.unread() or (self._refused is None and self._inbox.worth_waiting())
 
+    def _launch_placement(self) -> bool:
+        """Start the placement, or the tending, whose turn it is, if none is under way; whether there is one."""
+        if self._placing:
+            return False
+        if not self._tending_held and self._tender.due():
+            self._placing = True
+            self._start(self._tender.tend(), self._tended)
+        else:
+            family = self._backlog.next_to_place(idle=self._judge_is_idle, best=self._run.population.best)
+            if family is not None:
+                self._place(family)
+        return self._placing
+
     def _launch(self) -> None:
-        """Start everything there is room for: placements first, then evaluations, then proposals."""
-        if not self._placing:
-            if not self._tending_held and self._tender.due():
-                self._placing = True
-                self._start(self._tender.tend(), self._tended)
-            else:
-                family = self._backlog.next_to_place(idle=self._judge_is_idle, best=self._run.population.best)
-                if family is not None:
-                    self._place(family)
+        """Start everything there is room for besides: evaluations, then proposals."""
         while self._backlog.waiting and self._evaluating < self._lanes:
             reservation = self._judging.reserve()
             if isinstance(reservation, StopReason):

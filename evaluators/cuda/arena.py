@@ -81,7 +81,7 @@ class CudaArena(Arena):
         self._seal = InputSeal(gpu, self._device_inputs)
         self._sessions = {}
         self._cached: dict[int, tuple[npt.NDArray[np.generic], Scratch]] = {}
-        self._contents: list[DeviceContent] = []
+        self._contents: dict[str, DeviceContent] = {}
 
     @property
     def input_bytes(self) -> int:
@@ -183,16 +183,18 @@ class CudaArena(Arena):
         return self.plan(workload, cache_bytes, None)
 
     def content(self, reference: Reference, workload: Workload) -> DeviceContent:  # type: ignore[override]
-        """What fills a workload's rounds."""
-        made = DeviceContent(self._gpu, reference, workload, self.rng)
-        self._contents.append(made)
-        return made
+        """What fills a workload's rounds, in place of what did so before."""
+        before = self._contents.pop(workload.name, None)
+        if before is not None:
+            before.close()
+        self._contents[workload.name] = DeviceContent(self._gpu, reference, workload, self.rng)
+        return self._contents[workload.name]
 
     def close(self) -> None:
         """End every kept runner and give the memory back."""
         for name in list(self._sessions):
             self.discard(name)
-        for content in self._contents:
+        for content in self._contents.values():
             content.close()
         for _, copy in self._cached.values():
             copy.close()

@@ -98,6 +98,14 @@ class Gpu:
         common = (Path("/dev") / name for name in _NODES)
         return (*self._own_node(), *(path for path in common if path.exists()))
 
+    @cached_property
+    def number(self) -> int:
+        """Its number among this machine's; 0 where nobody can say."""
+        try:
+            return minor_number(self.driver.uuid())
+        except NvmlUnavailable:
+            return 0
+
     def _own_node(self) -> list[Path]:
         """Its own; where nobody can say which that is, the only one there is.
 

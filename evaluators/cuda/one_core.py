@@ -10,25 +10,31 @@ import contextlib
 import os
 from collections.abc import Iterator
 
+_CALLER = 0
+
 
 @contextlib.contextmanager
 def on_one_core(process: int, core: int | None) -> Iterator[None]:
-    """Bind a process's first thread to a core, and the calling thread for as long as this lasts.
+    """Bind a process's first thread and the calling one to a core for as long as this lasts.
 
-    The process stays there, and may leave: it would only disturb its own rounds. Where one of the two cannot be bound
-    (a container's rules, a process that has ended) the round is played wherever they are.
+    The process may leave: it would only disturb its own rounds. Where one of the two cannot be bound (a container's
+    rules, a process that has ended) the round is played wherever they are.
 
     Args:
         process: the runner's number.
         core: which; ``None``: wherever they are.
     """
-    before = os.sched_getaffinity(0)
+    if core is None:
+        yield
+        return
+    before: dict[int, set[int]] = {}
     try:
-        if core is not None:
-            with contextlib.suppress(OSError):
-                os.sched_setaffinity(process, {core})
-                os.sched_setaffinity(0, {core})
+        with contextlib.suppress(OSError):
+            for one in (process, _CALLER):
+                before[one] = os.sched_getaffinity(one)
+                os.sched_setaffinity(one, {core})
         yield
     finally:
-        if core is not None:
-            os.sched_setaffinity(0, before)
+        for one, cores in before.items():
+            with contextlib.suppress(OSError):
+                os.sched_setaffinity(one, cores)

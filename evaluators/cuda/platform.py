@@ -90,6 +90,10 @@ class CudaPlatform:
             self._attestor = Attestor.make(self._scratch)
         return self._attestor.attest(bench, arena, case, calibrations)
 
+    def get_ready(self, bench: Bench) -> None:
+        """See :class:`evaluators.platform.Platform`."""
+        self._sanitizing.get_ready(bench)
+
     def inspect(self, bench: Bench, program: BuiltProgram) -> Sanitation:
         """See :class:`evaluators.platform.Platform`."""
         return self._sanitizing.begin(bench, program)

@@ -116,11 +116,13 @@ class CudaRunner:
                 self._calls, self._rounds = calls, rounds
                 return answer
             # What a program frees later its older recordings may still point to.
-            if self._takes_memory and not self._payload.get("keeps"):
-                self._recorded.clear()
-            elif len(self._recorded) >= KEPT_RECORDINGS:
-                self._recorded.pop(next(iter(self._recorded)))
+            if not self._payload.get("keeps"):
+                if self._takes_memory:
+                    self._recorded.clear()
+                elif len(self._recorded) >= KEPT_RECORDINGS:
+                    self._recorded.pop(next(iter(self._recorded)))
             self._recorded[body] = calls, rounds, answer
+        self._recorded[body] = self._recorded.pop(body)  # the one used last is the last to go
         self._calls, self._rounds, answer = self._recorded[body]
         return answer
 

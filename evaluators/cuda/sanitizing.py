@@ -7,7 +7,7 @@ Both run one after another: of several at once on one device all but one hang. E
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -47,6 +47,12 @@ class Sanitizing:
     """``None`` until it was tried; empty where it works."""
     ahead: bool = False
     """Whether they start ahead: apart, and the tool was seen to leave the device alone until its program begins."""
+
+    def get_ready(self, bench: Bench) -> None:
+        """Have what is tried out first built, while the device may be somebody else's."""
+        if self.missing is None and self.apart:
+            with suppress(CandidateFailure, JudgeError):  # told when it is tried out
+                bench.builds.build(planted_task(bench.task), _PLANTED, "cuda", ())
 
     def begin(self, bench: Bench, program: BuiltProgram) -> Sanitation:
         """Begin with a program that is about to be confirmed."""
@@ -131,7 +137,10 @@ class Sanitation:
             return None
         try:
             with closing(self._begun):
-                return parse(self._begun.report())
+                report = self._begun.report()
+            if not leaves_device_alone(report):  # what this program needs may come to it sooner than the planted one's
+                self._sanitizing.ahead = False
+            return parse(report)
         except ToolUnavailable as why:
             self._missing = str(why)
             return None

@@ -96,8 +96,6 @@ class CudaSession(Session):
         self._gpu, self._seal, self._core = gpu, seal, core
         self._peeks = Peeks(gpu, buffers[1].address)
         self._device_guard: DeviceGuard | None = None
-        self.captured = False
-        """Whether the prepared workload's rounds are one graph launch; else the program runs call by call."""
         self.inouts = Inouts(gpu, 0)
         """What arguments that are changed in place hold before a round; whoever opens the session gives it others."""
         self.store_device: Store = gpu.upload

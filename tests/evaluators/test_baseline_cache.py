@@ -275,6 +275,16 @@ def test_an_entry_is_replaced_only_where_its_times_plan_other_rounds(places):
         assert opened(places()).baseline_us == times
 
 
+def test_other_times_make_what_was_compiled_no_younger(places):
+    file = kept(places()).file
+    made_s = read_entry(file).made_s - AGE_S + 3600
+    write_entry(file, replace(read_entry(file), made_s=made_s))
+    slower = {workload: {name: 2 * us for name, us in times.items()} for workload, times in TIMES.items()}
+    opened(places()).keep(slower)
+    entry = read_entry(file)
+    assert (entry.made_s, entry.baseline_us) == (made_s, slower)
+
+
 def test_an_old_entry_goes_when_another_is_written(places):
     file = kept(places()).file
     past = file.stat().st_mtime - AGE_S - 60

@@ -18,6 +18,7 @@ from evaluators.errors import JudgeError
 from evaluators.evaluation import Status
 from evaluators.exchange import Asked
 from evaluators.failure import CandidateFailure
+from evaluators.gpu_judge import CORES_FOR_ROUNDS, builder_cores, core_for_rounds
 from evaluators.layout import Layout
 
 RECORDER = "int recorder_open(int fd) { return %s; } int recorder_flush(void) { return 0; }"
@@ -190,8 +191,15 @@ def test_a_round_is_played_on_one_core_and_the_judge_goes_back_to_the_others(ope
         )
         made.round([0, 1], 10)
         assert seen == [({core}, {core})]
-        assert bound_to(0) == everywhere
+        assert bound_to(0) == bound_to(runner.pid) == everywhere
         runner.kill()
+
+
+def test_rounds_on_several_devices_are_played_on_different_cores():
+    cpu = SimpleNamespace(cores=tuple(range(8, 32)))
+    cores = [core_for_rounds(cpu, SimpleNamespace(number=number)) for number in range(CORES_FOR_ROUNDS)]
+    assert len(set(cores)) == CORES_FOR_ROUNDS
+    assert not set(cores) & builder_cores(cpu)
 
 
 def test_a_round_is_played_wherever_its_runner_is_if_that_cannot_be_bound(opened):

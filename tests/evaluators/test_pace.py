@@ -34,8 +34,8 @@ PROGRAM = BuiltProgram("", "cuda", "0" * 64)
 class Runner:
     """A program whose calls take so long, by how many there are in a round and how many rounds came before."""
 
-    def __init__(self, takes_us, empty_round_us=EMPTY_ROUND_US):
-        self.empty_round_us = empty_round_us
+    def __init__(self, takes_us, empty_round_us=EMPTY_ROUND_US, captured=True):
+        self.empty_round_us, self.captured = empty_round_us, captured
         self.takes_us = takes_us if callable(takes_us) else lambda calls, rounds: takes_us
         self.rounds, self.layouts, self.taken_us = [], [], 0.0
         quiet = {"poison": lambda slots: None, "unwritten_among": lambda slots: []}
@@ -156,6 +156,14 @@ def test_being_quick_in_checks_alone_buys_nothing():
     timed_rounds(*bench(Runner(BASELINE_US)), case, CALIBRATION, "eager", Block(3))
     assert case.session.timed == [PLAN.calls] * 3
     assert case.times["w"]["eager"].log_ratios() == pytest.approx([np.log(1 / 100)] * 3, abs=0.01)
+
+
+@pytest.mark.parametrize(("captured", "rounds"), [(True, []), (False, [1])])
+def test_only_a_program_whose_orders_have_been_run_needs_no_warming(captured, rounds):
+    case = Case(PROGRAM, Runner(BASELINE_US, captured=captured), Checker(), Trail())
+    case.seen_us["w"] = BASELINE_US
+    timed_rounds(*bench(Runner(BASELINE_US)), case, CALIBRATION, "eager", Block(2))
+    assert [calls for calls in case.session.rounds if calls == 1] == rounds
 
 
 def test_what_was_seen_of_a_program_is_known_of_its_next_process():

@@ -54,9 +54,8 @@ def test_a_newer_database_is_refused_and_left_alone(file: Path, call: object) ->
     assert [path.name for path in file.parent.iterdir()] == ["run.db"]
 
 
-def test_an_older_database_names_the_command(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = file.read_bytes()
-    monkeypatch.setattr("evolve.database.versions.HEAD", "0002")
+def test_an_older_database_names_the_command(file: Path) -> None:
+    before = stamp(file, REVISIONS[0])
     with pytest.raises(DatabaseVersionError, match=rf"run: evolve db upgrade sqlite:///{file}"):
         open_database(f"sqlite:///{file}")
     assert file.read_bytes() == before
@@ -64,6 +63,15 @@ def test_an_older_database_names_the_command(file: Path, monkeypatch: pytest.Mon
 
 def test_upgrading_reports_both_versions(file: Path) -> None:
     assert upgrade_database(f"sqlite:///{file}") == (HEAD, HEAD)
+
+
+def test_a_database_of_the_first_version_becomes_one_of_ours(file: Path) -> None:
+    with sqlite3.connect(file) as connection:
+        connection.execute("ALTER TABLE evaluations DROP COLUMN glance_level")
+    connection.close()
+    stamp(file, REVISIONS[0])
+    assert upgrade_database(f"sqlite:///{file}") == (REVISIONS[0], HEAD)
+    test_the_revisions_make_the_schema(file)
 
 
 @pytest.mark.parametrize("call", [open_database, upgrade_database])

@@ -3,4 +3,4 @@
 Kept here as plain data so that opening a database does not import alembic.
 """
 
-REVISIONS = ("0001",)
+REVISIONS = ("0001", "0002")

@@ -122,7 +122,6 @@ def _verdicts() -> None:
         sa.Column("speedup_low", sa.Float(), nullable=True),
         sa.Column("speedup", sa.Float(), nullable=True),
         sa.Column("speedup_high", sa.Float(), nullable=True),
-        sa.Column("glance_level", sa.Float(), nullable=True),
         sa.Column("confirmed", sa.Boolean(), nullable=False),
         sa.Column("judge_failed", sa.Boolean(), nullable=False),
         sa.Column("message", sa.Text(), nullable=False),
