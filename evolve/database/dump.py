@@ -18,8 +18,9 @@ from sqlalchemy.exc import IntegrityError
 
 from evaluators.errors import UsageError
 from evolve.database.reader import StorageReader
+from evolve.database.revisions import REVISIONS
 from evolve.database.schema import artifacts, evaluations, metadata, runs, timings
-from evolve.database.versions import HEAD, create_database
+from evolve.database.versions import HEAD, create_database, migrate
 
 _FORMAT = "kernel-evolve run"
 _LOADED_AS = 1
@@ -46,14 +47,16 @@ def load_dump(path: Path) -> StorageReader:
     """A run out of a file, in a database in memory.
 
     Raises:
-        UsageError: the file cannot be read, is something else, or is of another version.
+        UsageError: the file cannot be read, is something else, or is of a newer version.
     """
     head, *lines = _read(path)
     if head.get("format") != _FORMAT:
         raise UsageError(f"{path}: is no run that evolve db dump wrote")
-    if head.get("version") != HEAD:
-        raise UsageError(f"{path}: was written with database version {head.get('version')}, this program needs {HEAD}")
-    engine = create_database("sqlite://")
+    version = head.get("version")
+    if version not in REVISIONS:
+        words = f"was written with database version {version}, which this program does not know (its own is {HEAD})"
+        raise UsageError(f"{path}: {words}; upgrade kernel-evolve")
+    engine = create_database("sqlite://", version)
     try:
         with engine.execution_options(write=True).begin() as connection:
             for line in lines:
@@ -61,6 +64,7 @@ def load_dump(path: Path) -> StorageReader:
                 if "run_id" in table.c:
                     line["run_id"] = _LOADED_AS
                 connection.execute(insert(table), line)
+        migrate(engine)
     except (KeyError, IntegrityError) as error:
         engine.dispose()
         raise UsageError(f"{path}: holds a row that does not fit: {' '.join(str(error).split())[:200]}") from None

@@ -47,8 +47,12 @@ def check_reachable(url: str) -> None:
         _revision(parsed)
 
 
-def create_database(url: str) -> Engine:
+def create_database(url: str, revision: str = HEAD) -> Engine:
     """Open a database of our version, or make the tables in an empty or missing one.
+
+    Args:
+        url: which.
+        revision: make them as they were then; to be brought to ours with :func:`migrate`.
 
     Raises:
         DatabaseVersionError: it is newer than this program, or has to be upgraded first.
@@ -66,7 +70,7 @@ def create_database(url: str) -> Engine:
         return open_database(url)
     engine = open_engine(parsed)
     try:
-        _migrate(engine)
+        migrate(engine, revision)
     except (DBAPIError, PermissionError) as error:
         engine.dispose()
         raise UsageError(f"database {_shown(parsed)}: cannot be made: {_reason(error)}") from None
@@ -86,13 +90,14 @@ def upgrade_database(url: str) -> tuple[str, str]:
         raise UsageError(f"database {_shown(parsed)}: holds no runs, nothing to upgrade")
     engine = open_engine(parsed)
     try:
-        _migrate(engine)
+        migrate(engine)
     finally:
         engine.dispose()
     return before, HEAD
 
 
-def _migrate(engine: Engine) -> None:
+def migrate(engine: Engine, revision: str = HEAD) -> None:
+    """Bring an open database to a version, by default ours."""
     from alembic import command  # noqa: PLC0415 - only where something is changed
     from alembic.config import Config  # noqa: PLC0415
 
@@ -104,7 +109,7 @@ def _migrate(engine: Engine) -> None:
         one_at_a_time(connection) if is_postgresql(engine) else nullcontext(),
     ):
         config.attributes["connection"] = connection
-        command.upgrade(config, "head")
+        command.upgrade(config, revision)
 
 
 def _revision(url: URL) -> str | None:
